@@ -1,0 +1,21 @@
+"""What every configuration model has in common: nothing is guessed.
+
+pydantic converts by default ("512" becomes 512, 1 becomes true) and ignores keys it does not know. Here a
+value of another type and an unknown key are errors, and a model cannot be changed once it is read.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Revision = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+# Names become folders, image tags and rule wildcards: no slash, no leading dot or dash.
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+CheckpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
+
+
+class Strict(BaseModel):
+    """A frozen model without conversions and without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

@@ -1,0 +1,86 @@
+"""Reading a configuration file: strict YAML in, a checked Factory or one sentence out.
+
+It departs from yaml.safe_load twice. A key given twice is an error (YAML forbids it, PyYAML keeps the last
+one in silence), and text that looks like a date stays text, so that a name such as 2048-08-12 is a name.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from config.models import Factory
+from ledger.errors import BadInput, explain
+
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader without dates, and with an error for a repeated key."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  (the name and the type are PyYAML's)
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    # In the composer, as the constructor sees merged keys (<<) and may see one node several times.
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        first: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in first:
+                problem = f"key {key.value!r} is given twice, first in line {first[key.value]}"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            first[key.value] = key.start_mark.line + 1
+        return node
+
+
+def read_mapping(path: str | Path) -> dict[str, Any]:
+    """The mapping in a YAML file.
+
+    Raises BadInput when the file cannot be read, is not YAML, repeats a key, or holds something else.
+    """
+    accepted = "accepted: a YAML mapping with the keys of config/defaults.yaml, each key once"
+    try:
+        document = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Loader)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); {accepted}") from error
+    # PyYAML lets its constructors' own exceptions escape: ValueError for 0x_, KeyError for !!bool x.
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{path}: not YAML ({_one_line(error)}); {accepted}") from error
+    if not isinstance(document, dict):
+        raise BadInput(f"{path}: found {_kind(document)}; {accepted}")
+    return document
+
+
+def from_mapping(mapping: Mapping[str, Any], origin: str) -> Factory:
+    """A checked configuration from a mapping; `origin` is the file or flag that an error is to name.
+
+    Raises BadInput.
+    """
+    try:
+        return Factory.model_validate(dict(mapping))
+    except ValidationError as error:
+        raise BadInput(explain(error, origin, Factory)) from error
+
+
+def load(path: str | Path) -> Factory:
+    """A checked configuration from a YAML file.
+
+    Raises BadInput.
+    """
+    return from_mapping(read_mapping(path), str(path))
+
+
+def _kind(document: object) -> str:
+    return "an empty file" if document is None else f"a {type(document).__name__}"
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    return " ".join(str(error).split())

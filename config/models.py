@@ -1,0 +1,220 @@
+"""The configuration of one run: which checkpoints, which variants of each, how they are judged and where
+results go.
+
+The models are the single source: the JSON schema and the default YAML are generated from them
+(config/schema.py). Whatever can be known to be wrong before the first stage runs is an error here, so checks
+reach across keys: a degree that does not divide the heads of the geometry, a context longer than the model
+was made for.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from config.base import CheckpointName, Name, Sha256, Strict
+from config.geometry import Geometry, geometry_names, load_geometry
+from config.reference import reference_names
+from config.sources import HubSource, PathSource, Source, TinySource
+from config.variant import DType, Kv, Target, TensorParallel, Variant
+from ledger.errors import BadInput
+
+__all__ = [
+    "Bench",
+    "Checkpoint",
+    "DType",
+    "Factory",
+    "HubSource",
+    "Kv",
+    "Parity",
+    "PathSource",
+    "Release",
+    "Source",
+    "Target",
+    "TensorParallel",
+    "TinySource",
+    "Variant",
+]
+
+
+class Release(Strict):
+    """How the validated variants of a checkpoint are published."""
+
+    name: Name = Field(description="name of the published repository and image")
+    latest: Name = Field(description="the variant that the tag `latest` points to")
+
+
+class Checkpoint(Strict):
+    """One checkpoint and the variants that are built from it."""
+
+    name: str = Field(default="", description="filled in from the key of the map; need not be given")
+    source: Source = Field(description="where the files come from: kind tiny, path or hub")
+    geometry: str | None = Field(
+        default=None,
+        description="file in config/geometry that config.json must equal; only kind path may leave it out",
+    )
+    licence: str = Field(
+        default="apache-2.0",
+        min_length=1,
+        description="SPDX identifier of the weights' licence, in small letters",
+    )
+    files: dict[str, Sha256] = Field(
+        default={}, description="pins: sha256 by file name; a file with another digest is refused"
+    )
+    template_sha256: Sha256 | None = Field(
+        default=None, description="pin: sha256 of the chat template's text"
+    )
+    reference: str | None = Field(
+        default=None,
+        description="file in config/reference with public vectors that the oracle must reproduce",
+    )
+    variants: tuple[Variant, ...] = Field(
+        json_schema_extra={"minItems": 1},
+        description="what is built; at least one, each with a name of its own",
+    )
+    release: Release = Field(description="how the result is published")
+
+    @field_validator("geometry", "reference")
+    @classmethod
+    def _file_ships(cls, name: str | None, info: ValidationInfo) -> str | None:
+        names = geometry_names() if info.field_name == "geometry" else reference_names()
+        if name is not None and name not in names:
+            raise ValueError(f"found {name!r}; accepted: {', '.join(names)}")
+        return name
+
+    @field_validator("variants", mode="before")
+    @classmethod
+    def _list_becomes_tuple(cls, variants: Any) -> tuple[Any, ...]:
+        if not isinstance(variants, list | tuple):
+            raise ValueError(f"found {variants!r}; accepted: a list of variants")
+        return tuple(variants)
+
+    # Not by min_length: pydantic counts valid items only, and would report a bad one as a missing one too.
+    @field_validator("variants")
+    @classmethod
+    def _names_are_unique(cls, variants: tuple[Variant, ...]) -> tuple[Variant, ...]:
+        if not variants:
+            raise ValueError("found an empty list; accepted: at least one variant")
+        twice = [name for name, count in Counter(v.name for v in variants).items() if count > 1]
+        if twice:
+            raise ValueError(f"name {twice[0]!r} is given more than once; accepted: each name once")
+        return variants
+
+    @model_validator(mode="after")
+    def _keys_agree(self) -> Self:
+        names = [variant.name for variant in self.variants]
+        if self.release.latest not in names:
+            raise ValueError(
+                f"release.latest: found {self.release.latest!r}; accepted: the name of a variant, "
+                f"here {', '.join(names)}"
+            )
+        if self.geometry is None and not isinstance(self.source, PathSource):
+            raise ValueError(
+                f"geometry: missing, and source.kind is {self.source.kind!r}; "
+                f"accepted: {', '.join(geometry_names())}, or nothing for kind path"
+            )
+        self._fits(self._geometry())
+        return self
+
+    def _geometry(self) -> Geometry:
+        try:
+            return self.load_geometry()
+        except BadInput as error:
+            raise ValueError(f"source.path: {error}") from error
+
+    def _fits(self, geometry: Geometry) -> None:
+        for index, variant in enumerate(self.variants):
+            if geometry.num_attention_heads % variant.tp:
+                raise ValueError(
+                    f"variants.{index}.tp: found {variant.tp}; accepted: a divisor of the "
+                    f"{geometry.num_attention_heads} attention heads of geometry {geometry.name}"
+                )
+            if variant.kv_max > geometry.max_position_embeddings:
+                raise ValueError(
+                    f"variants.{index}.kv_max: found {variant.kv_max}; accepted: at most "
+                    f"{geometry.max_position_embeddings}, max_position_embeddings of geometry {geometry.name}"
+                )
+
+    def load_geometry(self) -> Geometry:
+        """The named geometry; for a path source without one, the shape in the folder's config.json.
+
+        Raises BadInput when that file is missing or unusable.
+        """
+        return load_geometry(self.geometry_source)
+
+    @property
+    def geometry_source(self) -> str | Path:
+        """Where the shape is written: the name of a shipped geometry, or the folder of a path source."""
+        if self.geometry is None and isinstance(self.source, PathSource):
+            return Path(self.source.path)
+        return str(self.geometry)
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name; KeyError when there is none."""
+        return {variant.name: variant for variant in self.variants}[name]
+
+
+class Parity(Strict):
+    """How much text a variant is judged on, and what counts as equal."""
+
+    prompts: int = Field(default=64, ge=1, description="prompts per size whose greedy answers are compared")
+    max_new: int = Field(default=128, ge=1, description="tokens of an answer at most")
+    heldout_tokens: int = Field(
+        default=2048, ge=2, description="tokens of held-out text whose log-probabilities are compared"
+    )
+    bfloat16_epsilon: float = Field(
+        default=0.5,
+        ge=0.0,
+        description="logits: a bfloat16 graph may choose another token only where the oracle's gap is "
+        "smaller; float32 has no exemption",
+    )
+    seed: int = Field(default=0, ge=0, description="seed of the choice of prompts")
+
+
+class Bench(Strict):
+    """How a variant is timed."""
+
+    prompt_tokens: int = Field(
+        default=96, ge=1, description="tokens of the timed prompt; less where a variant holds less"
+    )
+    new_tokens: int = Field(
+        default=128, ge=1, description="tokens generated after it; less where a variant holds less"
+    )
+    rounds: int = Field(default=5, ge=1, description="repetitions; the median is reported")
+
+
+class Factory(Strict):
+    """The root of a configuration file."""
+
+    name: Name = Field(description="name of the run: results go to results/<name>")
+    store: str = Field(
+        default="results/store",
+        min_length=1,
+        description="folder of the content-addressed store, shared by all runs",
+    )
+    checkpoints: dict[CheckpointName, Checkpoint] = Field(
+        json_schema_extra={"minProperties": 1}, description="what is built: checkpoints by name, at least one"
+    )
+    parity: Parity = Field(default=Parity(), description="the comparison with the oracle")
+    bench: Bench = Field(default=Bench(), description="the measurement of speed")
+
+    @field_validator("checkpoints", mode="before")
+    @classmethod
+    def _name_from_key(cls, checkpoints: Any) -> Any:
+        if not isinstance(checkpoints, dict):
+            return checkpoints
+        if not checkpoints:
+            raise ValueError("found an empty mapping; accepted: at least one checkpoint")
+        return {key: _named(key, value) for key, value in checkpoints.items()}
+
+
+def _named(key: Any, checkpoint: Any) -> Any:
+    """The checkpoint's mapping with its key as `name`; anything else is left to the model's own errors."""
+    if not isinstance(checkpoint, dict) or not isinstance(key, str):
+        return checkpoint
+    if checkpoint.get("name", key) != key:
+        raise ValueError(
+            f"{key}.name: found {checkpoint['name']!r}; accepted: {key!r}, the key of the map, or nothing"
+        )
+    return {**checkpoint, "name": key}

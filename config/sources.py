@@ -1,0 +1,41 @@
+"""Where a checkpoint comes from: built here, a folder on disk, or a pinned revision of a hub repository.
+
+A hub source has no default revision: a branch moves, and the same configuration would then build something
+else.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from config.base import Revision, Strict
+
+
+class TinySource(Strict):
+    """A small checkpoint in the official layout, trained here on the standard library's docstrings."""
+
+    kind: Literal["tiny"] = Field(description="tiny: build a small checkpoint here, no download")
+    seed: int = Field(default=0, ge=0, description="seed of the initial weights and of the order of the text")
+    steps: int = Field(default=300, ge=1, description="training steps; more steps, larger logit gaps")
+
+
+class PathSource(Strict):
+    """A checkpoint folder on this machine."""
+
+    kind: Literal["path"] = Field(description="path: read a folder in the official layout")
+    path: str = Field(min_length=1, description="the folder, absolute or relative to the working directory")
+
+
+class HubSource(Strict):
+    """A pinned revision of a repository on the Hugging Face hub."""
+
+    kind: Literal["hub"] = Field(description="hub: download a pinned revision")
+    repo: str = Field(
+        pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", description="owner/name of the repository on the hub"
+    )
+    revision: Revision = Field(
+        description="commit of the repository, 40 hexadecimal digits; branches are refused"
+    )
+
+
+Source = Annotated[TinySource | PathSource | HubSource, Field(discriminator="kind")]

@@ -1,0 +1,1 @@
+"""Checkpoint to compiled graphs: fetch, lower, weights, tables, compile, assemble."""

@@ -1,0 +1,122 @@
+"""Stage assemble: a variant's compiled graphs, signatures and shared files become an artifact folder.
+
+The folder build/<checkpoint>/variants/<variant>/ holds links into the store; weights, tables and tokenizer are
+linked beside it once for all variants. The manifest names them by relative path and digest, and the release folder
+has the same shape, so the manifest's digest is the artifact's name in both places.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ledger.atomic import write_bytes
+from ledger.errors import run_cli
+from ledger.receipts import Receipt
+from ledger.stage import Job, Outcome, run_stage
+from ledger.store import Ref, Store
+from serve.manifest import GRAPHS, MANIFEST, FileRef, Graph, Manifest, Model, Point, Signature, Tokens
+
+TOKENIZER_FILES = re.compile(r"tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|generation_config\.json")
+
+
+class AssembleRecipe(BaseModel):
+    """The variant and the checkpoint's name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    checkpoint: str
+    variant: Point
+
+
+class Folder:
+    """A variant's folder in the build tree, filled with links into the store."""
+
+    def __init__(self, store: Store, build: Path, variant: str) -> None:
+        self._store = store
+        self._folder = build / "variants" / variant
+
+    def link(self, path: str, ref: Ref) -> FileRef:
+        """Link the object at `path`, relative to the folder, and name it for the manifest."""
+        destination = self._folder / path
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        self._store.link(ref, destination)
+        return FileRef(path=path, sha256=ref.sha256, bytes=ref.bytes)
+
+
+def assemble(job: Job[AssembleRecipe], build: Path) -> Manifest:
+    """Link everything the variant needs below `build` and return its manifest."""
+    point = job.recipe.variant
+    fetch, weights, tables = (job.inputs[name] for name in ("fetch", "weights", "tables"))
+    folder = Folder(job.store, build, point.name)
+    config = job.store.read_json(fetch.outputs["config.json"])["text_config"]
+    weight_files = (
+        folder.link(f"../../weights/{point.dtype}/tp{point.tp}-{name}", ref)
+        for name, ref in sorted(weights.outputs.items())
+    )
+    return Manifest(
+        checkpoint=job.recipe.checkpoint,
+        revision=fetch.facts["revision"],
+        licence=fetch.facts["licence"],
+        variant=point,
+        model=Model(
+            hidden_size=config["hidden_size"],
+            layers=config["num_hidden_layers"],
+            ple_width=config["hidden_size_per_layer_input"],
+            vocab_size=config["vocab_size"],
+            sliding_window=config["sliding_window"],
+        ),
+        tokens=Tokens(bos=fetch.facts["bos"], stop=fetch.facts["stop_ids"], suppress=fetch.facts["suppress_tokens"]),
+        ring=job.inputs["lower"].facts["ring"],
+        graphs={name: _graph(name, job.inputs, job.store, folder) for name in GRAPHS},
+        weights=tuple(weight_files),
+        tables=folder.link("../../tables/tables.safetensors", tables.outputs["tables.safetensors"]),
+        tokenizer={
+            name: folder.link(f"../../{name}", ref)
+            for name, ref in sorted(fetch.outputs.items())
+            if TOKENIZER_FILES.fullmatch(name)
+        },
+        toolchain=job.inputs["lower"].toolchain | job.inputs["compile"].toolchain,
+    )
+
+
+def _graph(name: str, inputs: Mapping[str, Receipt], store: Store, folder: Folder) -> Graph:
+    lowered, compiled = inputs["lower"], inputs["compile"]
+    signature: dict[str, Any] = store.read_json(lowered.outputs[f"{name}.signature.json"])
+    return Graph(
+        signature=Signature.model_validate(signature),
+        module=folder.link(f"{name}.stablehlo", compiled.outputs[f"{name}.stablehlo"]),
+        executable=folder.link(f"{name}.xla", compiled.outputs[f"{name}.xla"]),
+        cpu_features=compiled.facts["cpu_features"],
+    )
+
+
+def work(job: Job[AssembleRecipe], build: Path) -> Outcome:
+    """Fill the folder; the manifest comes last, so that a folder with one is complete."""
+    data = (assemble(job, build).model_dump_json(indent=1) + "\n").encode()
+    write_bytes(build / "variants" / job.recipe.variant.name / MANIFEST, data)
+    return Outcome(outputs={MANIFEST: job.store.put_bytes(data)})
+
+
+def main() -> int:
+    """The stage; --build says where the build tree is."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--build", required=True, type=Path)
+    options, rest = parser.parse_known_args()
+    return run_stage(
+        "assemble",
+        AssembleRecipe,
+        lambda job: work(job, options.build),
+        modules=("recipes.assemble",),
+        packages=(),
+        argv=rest,
+    )
+
+
+if __name__ == "__main__":
+    run_cli(main)

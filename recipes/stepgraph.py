@@ -1,0 +1,250 @@
+"""The step graph: Hugging Face's own Gemma 4 text model, with the little that static shapes need.
+
+Departs from `Gemma4ForCausalLM` in this, and in nothing else:
+- embeddings come in as inputs (host tables), so the model has no table on the device;
+- the cache writes rows into fixed buffers through 0/1 selectors that the host computes: no dynamic index;
+- masks come in as inputs, one per attention kind; the lowest finite value stands for "hidden";
+- only the last real token of a chunk reaches the head;
+- tanh-GELU is spelled out in elementary operations (in float32, rounded once);
+- every weight is an argument of the graph, buffers (`layer_scalar`, RoPE frequencies) included;
+- a rank program is the same model at a rank's share of heads and MLP columns, with an all-reduce after o_proj and
+  down_proj, and the head's columns gathered by an all-reduce of disjoint parts.
+Shared layers read their donor's rows as live tensors of the graph, through the library's `shared_kv_states`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import Gemma4TextConfig
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.gemma4.modeling_gemma4 import Gemma4TextModel
+
+from serve.manifest import DType, Parameter
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+TORCH: dict[DType, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int32": torch.int32}
+DTYPES: dict[torch.dtype, DType] = {value: key for key, value in TORCH.items()}
+HEAD, RANK = "lm_head.weight", "rank.onehot"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the same mathematics is written for one target.
+
+    `grouped` attention multiplies the queries of a KV head's group in one product instead of repeating K and V.
+    `float32_head` keeps the head's accumulator in float32; a rounded bfloat16 logit makes ties.
+    """
+
+    grouped_attention: bool
+    float32_head: bool
+
+
+FORMS = {
+    "cpu": Form(grouped_attention=True, float32_head=True),
+    # The form that published builds are known to have compiled with neuronx-cc 2.23.
+    "inf2": Form(grouped_attention=False, float32_head=False),
+}
+
+
+def rank_config(text_config: dict[str, Any], tp: int) -> Gemma4TextConfig:
+    """The configuration of one rank's share: heads and MLP columns divided, a KV head replicated if need be.
+
+    With 1 < n_kv < tp each KV head serves tp / n_kv ranks, so a rank holds one head, as with n_kv = 1.
+    """
+    share = dict(text_config)
+    share["num_attention_heads"] //= tp
+    share["intermediate_size"] //= tp
+    for key in ("num_key_value_heads", "num_global_key_value_heads"):
+        if share.get(key):
+            share[key] = max(1, share[key] // tp)
+    return Gemma4TextConfig(**share)
+
+
+def weight_name(module_name: str) -> str:
+    """The graph's name of a tensor of `StepGraph`: the checkpoint's, less `model.language_model.`."""
+    return {"head": HEAD, "rank": RANK}.get(module_name, module_name.removeprefix("text."))
+
+
+class RowParallel(nn.Linear):
+    """A Linear whose input columns are divided among ranks: partial products are summed over all of them."""
+
+    ranks: int
+
+    @classmethod
+    def of(cls, linear: nn.Linear, ranks: int) -> RowParallel:
+        """`linear` with an all-reduce over `ranks` behind it."""
+        module = cls(linear.in_features, linear.out_features, bias=False, device="meta", dtype=linear.weight.dtype)
+        module.ranks = ranks
+        return module
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Sum over ranks of this rank's x [.., in/tp] times its columns."""
+        return all_reduce(super().forward(x), self.ranks)
+
+
+def all_reduce(x: Tensor, ranks: int) -> Tensor:
+    """The sum of `x` over all ranks; stays in the graph under XLA_ALWAYS_ALLREDUCE=1."""
+    import torch_xla.core.xla_model as xm
+
+    total: Tensor = xm.all_reduce(xm.REDUCE_SUM, x, groups=[list(range(ranks))], pin_layout=False)
+    return total
+
+
+class TanhGelu(nn.Module):
+    """GELU, tanh approximation (Hendrycks & Gimpel, arXiv:1606.08415), in elementary operations."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Elementwise, computed in float32 and rounded once to the dtype of `x`."""
+        y = x.float()
+        inner = math.sqrt(2.0 / math.pi) * (y + 0.044715 * y * y * y)
+        return (0.5 * y * (1.0 + torch.tanh(inner))).to(x.dtype)
+
+
+def grouped_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor,
+    scaling: float,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Eager attention without repeated K and V: query [B, H, T, d], key and value [B, K, R, d], mask [B, 1, T, R]."""
+    batch, heads, tokens, width = query.shape
+    kv_heads, rows = key.shape[1:3]
+    grouped = query.reshape(batch, kv_heads, heads // kv_heads * tokens, width)
+    scores = (grouped @ key.transpose(2, 3) * scaling).reshape(batch, heads, tokens, rows) + attention_mask
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    output = weights.reshape(batch, kv_heads, heads // kv_heads * tokens, rows) @ value
+    return output.reshape(batch, heads, tokens, width).transpose(1, 2).contiguous(), None
+
+
+ALL_ATTENTION_FUNCTIONS.register("neff_grouped", grouped_attention)
+
+
+class StaticCache:
+    """KV buffers of the owning layers for one step; `update` is what the library's attention calls."""
+
+    def __init__(self, state: dict[str, Tensor], selectors: dict[int, Tensor]) -> None:
+        """`state` maps k.N / v.N to [B, K, R, d]; `selectors` maps layer to [B, 1, R, T], 1 where row takes token."""
+        self.state = dict(state)
+        self._selectors = selectors
+
+    def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Write T new rows and return the whole buffers [B, K, R, d]."""
+        selector = self._selectors[layer]
+        for name, new in ((f"k.{layer}", key), (f"v.{layer}", value)):
+            rows = new if new.shape[2] == 1 else selector @ new
+            taken = selector.sum(-1, keepdim=True) > 0.5
+            self.state[name] = torch.where(taken, rows, self.state[name])
+        return self.state[f"k.{layer}"], self.state[f"v.{layer}"]
+
+
+class StepGraph(nn.Module):
+    """One rank's step at a fixed batch and width; parameters live on the meta device and are given at call time."""
+
+    def __init__(self, text_config: dict[str, Any], tp: int, dtype: DType, form: Form) -> None:
+        """Build from config.json's text_config; with tp > 1 this is any one rank's program."""
+        super().__init__()
+        self.config = rank_config(text_config, tp)
+        self.tp, self.form, self.dtype = tp, form, TORCH[dtype]
+        with torch.device("meta"):
+            text = Gemma4TextModel(self.config).to(self.dtype)
+            self.head = nn.Parameter(
+                torch.empty(self.config.vocab_size // tp, self.config.hidden_size, dtype=self.dtype)
+            )
+            if tp > 1:
+                self.rank = nn.Parameter(torch.empty(tp, dtype=torch.float32))
+        del text.embed_tokens
+        if self.config.hidden_size_per_layer_input:
+            del text.embed_tokens_per_layer
+        text.config._attn_implementation = "neff_grouped" if form.grouped_attention else "eager"
+        for layer in text.layers:
+            layer.mlp.act_fn = TanhGelu()
+            if self.config.hidden_size_per_layer_input:
+                layer.act_fn = TanhGelu()
+            if tp > 1:
+                layer.self_attn.o_proj = RowParallel.of(layer.self_attn.o_proj, tp)
+                layer.mlp.down_proj = RowParallel.of(layer.mlp.down_proj, tp)
+        self.text = text.eval()
+
+    def owners(self) -> list[int]:
+        """Layers that own a KV buffer."""
+        return [i for i, layer in enumerate(self.text.layers) if not layer.self_attn.is_kv_shared_layer]
+
+    def weights(self) -> Iterator[Parameter]:
+        """Every parameter and buffer of the graph, under its checkpoint name where it has one."""
+        for name, tensor in (*self.named_parameters(), *self.named_buffers()):
+            if not name.endswith("_original_inv_freq"):
+                yield Parameter(
+                    name=weight_name(name),
+                    role="weight",
+                    shape=tuple(tensor.shape),
+                    dtype=DTYPES[tensor.dtype],
+                )
+
+    def weight_names(self) -> Iterator[str]:
+        """Module names of `weights`, in the same order."""
+        for name, _ in (*self.named_parameters(), *self.named_buffers()):
+            if not name.endswith("_original_inv_freq"):
+                yield name
+
+    def inputs(self, batch: int, tokens: int, kv_max: int, ring: int) -> Iterator[Parameter]:
+        """What the host computes for one step of `tokens` positions in each of `batch` slots."""
+        config, dtype = self.config, DTYPES[self.dtype]
+
+        def real(name: str, *shape: int) -> Parameter:
+            return Parameter(name=name, role="input", shape=(batch, *shape), dtype=dtype)
+
+        yield real("inputs_embeds", tokens, config.hidden_size)
+        if config.hidden_size_per_layer_input:
+            yield real("per_layer_inputs", tokens, config.num_hidden_layers, config.hidden_size_per_layer_input)
+        yield Parameter(name="position_ids", role="input", shape=(batch, tokens), dtype="int32")
+        for kind, rows in (("full", kv_max), ("sliding", ring)):
+            yield real(f"{kind}_mask", 1, tokens, rows)
+            yield real(f"{kind}_select", 1, rows, tokens)
+        if tokens > 1:
+            yield real("last", tokens)
+
+    def states(self, batch: int, kv_max: int, ring: int) -> Iterator[Parameter]:
+        """Key and value buffers [B, kv heads of the rank, rows, head size] of the owning layers."""
+        for layer in self.owners():
+            attention = self.text.layers[layer].self_attn
+            heads = attention.k_proj.out_features // attention.head_dim
+            shape = (batch, heads, ring if attention.is_sliding else kv_max, attention.head_dim)
+            for kind in ("k", "v"):
+                yield Parameter(name=f"{kind}.{layer}", role="state", shape=shape, dtype=DTYPES[self.dtype])
+
+    def forward(self, inputs: dict[str, Tensor], state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Logits [B, V] float32 of the last real token, and the new state under the same names."""
+        kinds = self.config.layer_types
+        selector = {FULL: inputs["full_select"], SLIDING: inputs["sliding_select"]}
+        cache = StaticCache(state, {i: selector[kinds[i]] for i in self.owners()})
+        hidden = self.text(
+            inputs_embeds=inputs["inputs_embeds"],
+            per_layer_inputs=inputs.get("per_layer_inputs"),
+            position_ids=inputs["position_ids"],
+            attention_mask={FULL: inputs["full_mask"], SLIDING: inputs["sliding_mask"]},
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state
+        if "last" in inputs:
+            hidden = inputs["last"][:, None, :] @ hidden
+        return self._logits(hidden[:, 0]), cache.state
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        head = self.head
+        if self.form.float32_head:
+            hidden, head = hidden.float(), head.float()
+        logits = (hidden @ head.t()).float()
+        if self.tp > 1:
+            parts = self.rank[None, :, None] * logits[:, None, :]
+            logits = all_reduce(parts, self.tp).reshape(len(logits), -1)
+        cap = self.config.final_logit_softcapping
+        return logits if cap is None else torch.tanh(logits / cap) * cap

@@ -1,0 +1,107 @@
+"""Target cpu: the step graphs on XLA:CPU, one client, weights used where the page cache holds them.
+
+Weights are memory-mapped and handed over in place; state buffers are donated to each step, whose outputs take over
+their memory, so a step copies no KV; inputs are fixed arrays that the engine writes into.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from serve.errors import ServeError
+from serve.manifest import Graph, GraphName, Manifest, Signature, locate
+from serve.runtime import Inputs
+from serve.runtime.host import cpu_features
+from serve.runtime.pjrt import Client, Program, aligned_zeros, to_numpy
+from serve.tensorfile import NUMPY, TensorFile
+
+
+class _Loaded:
+    """One graph: its program, fixed inputs, and the argument list that each step completes with the state."""
+
+    def __init__(self, program: Program, signature: Signature, client: Client, weights: dict[str, Any]) -> None:
+        self.program = program
+        self.inputs: dict[str, npt.NDArray[np.generic]] = {}
+        self.arguments: list[Any] = []
+        self.states: list[tuple[int, str]] = []
+        for number, parameter in enumerate(signature.parameters):
+            buffer = None
+            if parameter.role == "weight":
+                buffer = weights[parameter.name]
+            elif parameter.role == "state":
+                self.states.append((number, parameter.name))
+            else:
+                array = aligned_zeros(parameter.shape, NUMPY[parameter.dtype])
+                buffer = client.put(array)
+                if parameter.role == "input":
+                    self.inputs[parameter.name] = array
+            self.arguments.append(buffer)
+        names = dict(self.states)
+        self.logits = next(i for i, output in enumerate(signature.outputs) if output.role == "logits")
+        self.new_states = [(output, names[parameter]) for output, parameter in signature.aliases.items()]
+
+
+class CpuRuntime:
+    """`Runtime` over XLA:CPU."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        """Load the artifact in `folder`; ServeError when a file or a weight is missing or damaged."""
+        if manifest.variant.tp != 1:
+            raise ServeError(f"{folder}: tp is {manifest.variant.tp}; target cpu accepts tp 1 in this version")
+        client = Client()
+        file = TensorFile(locate(folder, manifest.weights[0]))
+        weights = {name: client.put(file[name]) for name in file.names()}
+        self._check_weights(folder, manifest, weights)
+        self._file = file
+        self._graphs = {
+            name: _Loaded(_program(client, folder, graph), graph.signature, client, weights)
+            for name, graph in manifest.graphs.items()
+        }
+        states = manifest.graphs["decode"].signature.named("state")
+        self._state = {
+            name: client.put(aligned_zeros(state.shape, NUMPY[state.dtype])) for name, state in states.items()
+        }
+
+    @staticmethod
+    def _check_weights(folder: Path, manifest: Manifest, weights: dict[str, Any]) -> None:
+        for graph in manifest.graphs.values():
+            for name, parameter in graph.signature.named("weight").items():
+                found = weights.get(name)
+                if found is None or tuple(found.aval.shape) != parameter.shape:
+                    raise ServeError(
+                        f"{folder / manifest.weights[0].path}: weight {name} is "
+                        f"{'missing' if found is None else tuple(found.aval.shape)}; "
+                        f"the {graph.signature.graph} graph accepts {parameter.shape}"
+                    )
+
+    def inputs(self, graph: GraphName) -> Inputs:
+        """The input arrays of a graph."""
+        return self._graphs[graph].inputs
+
+    def step(self, graph: GraphName) -> npt.NDArray[np.float32]:
+        """One step; logits [B, V]."""
+        loaded = self._graphs[graph]
+        arguments = loaded.arguments.copy()
+        for number, name in loaded.states:
+            arguments[number] = self._state[name]
+        results = loaded.program.run(arguments)
+        for output, name in loaded.new_states:
+            self._state[name] = results[output]
+        self._logits = results[loaded.logits]
+        return to_numpy(self._logits)  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """Drop every buffer."""
+        self._graphs.clear()
+        self._state.clear()
+
+
+def _program(client: Client, folder: Path, graph: Graph) -> Program:
+    """The stored executable where this CPU can run it, else the module compiled here."""
+    if graph.executable is not None and set(graph.cpu_features) <= set(cpu_features()):
+        return client.load(locate(folder, graph.executable).read_bytes())
+    return client.load(client.compile(locate(folder, graph.module).read_bytes()))

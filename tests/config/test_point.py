@@ -1,0 +1,113 @@
+"""A single point: what it keeps of its base, how it is named, and what it refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.loading import load
+from config.point import main, point
+from ledger.errors import BadInput
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "config/demo.yaml"
+REAL = ROOT / "config/variants.yaml"
+
+
+def _refusal(*arguments: str) -> str:
+    with pytest.raises(BadInput) as caught:
+        main(arguments)
+    return str(caught.value)
+
+
+def test_point_keeps_the_checkpoint_and_replaces_its_variants(tmp_path: Path) -> None:
+    out = tmp_path / "new/point.yaml"
+    flags = ["--kv-max", "1024", "--kv-bucket", "256", "--tp", "4", "--slim", "--target", "inf2"]
+    main([str(REAL), *flags, "--dtype", "bfloat16", "--batch", "1", "--kv", "host", "--out", str(out)])
+    (checkpoint,) = load(out).checkpoints.values()
+    (variant,) = checkpoint.variants
+    assert (variant.size, variant.tp, variant.slim) == ((1024, 256), 4, True)
+    assert (variant.target, variant.dtype, variant.kv) == ("inf2", "bfloat16", "host")
+    assert load(out).name == f"inf2-{variant.name}" == "inf2-1024-256-tp4-slim-bfloat16-host-inf2"
+    (base,) = load(REAL).checkpoints.values()
+    kept = ("source", "geometry", "files", "reference", "licence")
+    assert [getattr(checkpoint, key) for key in kept] == [getattr(base, key) for key in kept]
+    assert checkpoint.release.latest == variant.name
+
+
+def test_flags_left_out_take_the_defaults(tmp_path: Path) -> None:
+    out = tmp_path / "point.yaml"
+    main([str(REAL), "--kv-max", "1024", "--kv-bucket", "256", "--out", str(out)])
+    (variant,) = next(iter(load(out).checkpoints.values())).variants
+    assert variant.name == "1024-256"
+    assert (variant.tp, variant.dtype, variant.target, variant.kv) == (1, "float32", "cpu", "device")
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (
+            ["--kv-max", "64", "--kv-bucket", "65"],
+            ("--kv-max 64 --kv-bucket 65", "kv_bucket is 65", "1 to 64"),
+        ),
+        (["--kv-max", "4096", "--kv-bucket", "64"], ("kv_max is 4096", "at most 2048")),
+        (
+            ["--kv-max", "64", "--kv-bucket", "32", "--tp", "8"],
+            ("tp is 8", "divisor of the 4 attention heads"),
+        ),
+        (["--kv-max", "64", "--kv-bucket", "32", "--batch", "2"], ("batch is 2", "accepted: 1")),
+        (["--kv-max", "64", "--kv-bucket", "32", "--tp", "3"], ("--tp", "3", "1, 2, 4, 8, 24")),
+        (["--kv-max", "64", "--kv-bucket", "32", "--dtype", "f16"], ("--dtype", "f16", "float32")),
+        (["--kv-max", "many", "--kv-bucket", "32"], ("--kv-max", "many", "int")),
+        (["--kv-max", "64", "--kv-bucket", "32", "--kv-max", "128"], ("--kv-max", "64 and 128", "one value")),
+        (["--kv-max", "64"], ("--kv-bucket", "required")),
+        (["--kv-max", "64", "--kv-bucket", "32", "--kvmax", "1"], ("--kvmax", "unrecognized")),
+    ],
+)
+def test_bad_flags_get_one_sentence(tmp_path: Path, flags: list[str], parts: tuple[str, ...]) -> None:
+    out = tmp_path / "point.yaml"
+    sentence = _refusal(str(DEMO), *flags, "--out", str(out))
+    for part in parts:
+        assert part in sentence
+    assert not out.exists()
+
+
+def test_base_is_checked_and_never_overwritten(tmp_path: Path) -> None:
+    flags = ("--kv-max", "64", "--kv-bucket", "32", "--out")
+    bad = ROOT / "tests/config/bad/batch_two.yaml"
+    assert f"{bad}: checkpoints.demo.variants.0.batch is 2" in _refusal(str(bad), *flags, str(tmp_path / "x"))
+    copy = tmp_path / "base.yaml"
+    copy.write_bytes(DEMO.read_bytes())
+    assert "--out" in _refusal(str(copy), *flags, str(copy))
+    assert copy.read_bytes() == DEMO.read_bytes()
+
+
+@given(st.integers(2, 2048), st.integers(1, 2048), st.sampled_from([1, 2, 4]))
+def test_every_point_within_the_limits_is_accepted(kv_max: int, kv_bucket: int, tp: int) -> None:
+    flags = {"kv_max": kv_max, "kv_bucket": min(kv_max, kv_bucket), "tp": tp}
+    (checkpoint,) = point(DEMO, flags)["checkpoints"].values()
+    assert checkpoint["variants"] == [{"name": checkpoint["release"]["latest"], **flags}]
+
+
+def test_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "point.yaml"
+    command = [
+        sys.executable,
+        "-m",
+        "config.point",
+        "config/demo.yaml",
+        "--kv-bucket",
+        "8",
+        "--out",
+        str(out),
+    ]
+    for kv_max, code, start in (("16", 0, ""), ("4", 2, "error: config/demo.yaml with ")):
+        done = subprocess.run(
+            [*command, "--kv-max", kv_max], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code and done.stderr.startswith(start), done.stderr
+    assert yaml.safe_load(out.read_text(encoding="utf-8"))["name"] == "demo-16-8"
