@@ -1,0 +1,69 @@
+"""Receipts, the edges of the DAG: what went into a stage, what came out, what was measured, and the verdict.
+
+A receipt names objects of the store and never holds them. Followers key on its `digest`, which covers what
+the stage made and not how it was made: a stage that runs again and makes the same thing leaves its
+followers alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ledger.atomic import write_json
+from ledger.digest import digest_json, parse_json
+from ledger.errors import BadInput, explain
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Verdict = Literal["done", "passed", "failed"]
+
+
+class Ref(BaseModel):
+    """The name of an object in the store: the sha256 of its content, and its size in bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sha256: Sha256
+    bytes: Annotated[int, Field(ge=0)]
+
+
+class Receipt(BaseModel):
+    """One run of one stage."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stage: str
+    key: Sha256
+    recipe: dict[str, Any]
+    inputs: dict[str, Sha256]
+    outputs: dict[str, Ref]
+    facts: dict[str, Any]
+    measured: dict[str, Any]
+    toolchain: dict[str, str]
+    source: str
+    verdict: Verdict
+
+    @property
+    def digest(self) -> str:
+        """What followers key on: stage, outputs, facts and verdict, and nothing that was measured."""
+        outputs = {name: ref.model_dump() for name, ref in self.outputs.items()}
+        made = {"stage": self.stage, "outputs": outputs, "facts": self.facts, "verdict": self.verdict}
+        return digest_json(made)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the receipt at `path`; BadInput names the file if it is missing or damaged."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise BadInput(f"receipt {path} cannot be read: {error.strerror}") from None
+        try:
+            return cls.model_validate(parse_json(data, f"receipt {path}"))
+        except ValidationError as error:
+            raise BadInput(explain(error, f"receipt {path}", cls)) from None
+
+    def write(self, path: Path) -> None:
+        """Write the receipt, whole or not at all."""
+        write_json(path, self.model_dump(mode="json"))
