@@ -114,6 +114,7 @@ def main() -> int:
         lambda job: work(job, options.build),
         modules=("recipes.assemble",),
         packages=(),
+        fills_folder=True,
         argv=rest,
     )
 

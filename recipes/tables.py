@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict
 
 from ledger.errors import BadInput, run_cli
 from ledger.stage import Job, Outcome, run_stage
+from recipes.checkpoint import TEXT_PREFIX
 from recipes.fetch import opened
 from recipes.tensorwriter import write_tensors
-from recipes.weights import PREFIX
 from serve.manifest import Parameter
 from serve.tables import PER_LAYER, TOKENS
 
@@ -30,14 +30,14 @@ def work(job: Job[TablesRecipe]) -> Outcome:
             shapes[PER_LAYER] = (config["vocab_size_per_layer_input"], config["num_hidden_layers"] * width)
         tables = []
         for name, shape in shapes.items():
-            found = checkpoint.tensor(PREFIX + name)
+            found = checkpoint.tensor(TEXT_PREFIX + name)
             if (str(found.dtype), found.shape) != ("bfloat16", shape):
                 raise BadInput(
-                    f"checkpoint key {PREFIX}{name} is {found.dtype} {found.shape}; accepted: bfloat16 {shape}"
+                    f"checkpoint key {TEXT_PREFIX}{name} is {found.dtype} {found.shape}; accepted: bfloat16 {shape}"
                 )
             tables.append(Parameter(name=name, role="weight", shape=shape, dtype="bfloat16"))
         with job.store.writer() as file:
-            write_tensors(cast("IO[bytes]", file), tables, lambda table: checkpoint.tensor(PREFIX + table.name))
+            write_tensors(cast("IO[bytes]", file), tables, lambda table: checkpoint.tensor(TEXT_PREFIX + table.name))
     return Outcome(outputs={"tables.safetensors": file.ref})
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ledger.errors import BadInput, FoundryError, run_cli
 from ledger.stage import Job, Outcome, run_stage
-from recipes.checkpoint import Checkpoint
+from recipes.checkpoint import TEXT_PREFIX, Checkpoint
 from recipes.fetch import opened
 from recipes.sharding import shard
 from recipes.tensorwriter import write_tensors
@@ -29,7 +29,6 @@ from serve.tensorfile import NUMPY, TensorFile
 
 Array = npt.NDArray[np.generic]
 
-PREFIX = "model.language_model."
 TOWERS = ("model.vision_tower.", "model.audio_tower.", "model.embed_vision.", "model.embed_audio.")
 TABLES = (TOKENS, PER_LAYER)
 # Layers that share K and V store these all the same, untrained; a model that loads them runs and is wrong.
@@ -68,7 +67,7 @@ class Source:
             whole = np.eye(self._tp, dtype=np.float32)[rank]
         else:
             key = TOKENS if weight.name == "lm_head.weight" else weight.name
-            whole = self._checkpoint.tensor(PREFIX + key)
+            whole = self._checkpoint.tensor(TEXT_PREFIX + key)
         part = shard(weight.name, whole, rank, self._tp, self._head_dim(weight.name)).astype(NUMPY[weight.dtype])
         if part.shape != weight.shape:
             raise BadInput(f"checkpoint key for {weight.name}: shape is {part.shape}; accepted: {weight.shape}")
@@ -85,18 +84,18 @@ def check_coverage(keys: Iterable[str], needed: Iterable[str], first_shared: int
     wanted = set(needed)
     found = set()
     for key in keys:
-        name = key.removeprefix(PREFIX)
+        name = key.removeprefix(TEXT_PREFIX)
         decoy = DECOY.fullmatch(name)
         if key.startswith(TOWERS) or (decoy and int(decoy[1]) >= first_shared):
             continue
-        if not key.startswith(PREFIX) or name not in wanted.union(TABLES):
+        if not key.startswith(TEXT_PREFIX) or name not in wanted.union(TABLES):
             raise BadInput(
                 f"checkpoint key {key} has no use in the graph and no rule to ignore it; accepted: the text "
-                f"model's own keys under {PREFIX} and, left out on purpose, {', '.join(t + '*' for t in TOWERS)}"
+                f"model's own keys under {TEXT_PREFIX} and, left out on purpose, {', '.join(t + '*' for t in TOWERS)}"
             )
         found.add(name)
     if missing := sorted(wanted - found):
-        raise BadInput(f"checkpoint key {PREFIX}{missing[0]} is missing; accepted: a value for every graph weight")
+        raise BadInput(f"checkpoint key {TEXT_PREFIX}{missing[0]} is missing; accepted: a value for every graph weight")
 
 
 def graph_weights(text_config: dict[str, Any], recipe: WeightsRecipe) -> tuple[Parameter, ...]:
@@ -120,7 +119,7 @@ def check_scalars(written: TensorFile, checkpoint: Checkpoint) -> int:
     """Compare every layer scalar in the written file with the checkpoint's, exactly; returns their number."""
     scalars = [name for name in written.names() if name.endswith(SCALAR)]
     for name in scalars:
-        stored, ours = checkpoint.tensor(PREFIX + name), written[name]
+        stored, ours = checkpoint.tensor(TEXT_PREFIX + name), written[name]
         if stored.astype(np.float64).tobytes() != ours.astype(np.float64).tobytes():
             raise FoundryError(f"{name} is {ours} in the weight file; accepted: the checkpoint's {stored}")
     return len(scalars)
