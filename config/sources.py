@@ -16,7 +16,7 @@ class TinySource(Strict):
 
     kind: Literal["tiny"] = Field(description="tiny: build a small checkpoint here, no download")
     seed: int = Field(default=0, ge=0, description="seed of the initial weights and of the order of the text")
-    steps: int = Field(default=300, ge=1, description="training steps; more steps, larger logit gaps")
+    steps: int = Field(default=500, ge=1, description="training steps; more steps, larger logit gaps")
 
 
 class PathSource(Strict):

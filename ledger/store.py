@@ -14,7 +14,7 @@ import hashlib
 import io
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,6 +144,14 @@ class Store:
         with replacing(dest) as beside:
             # A relative link counts from the folder that really holds it, not from the name it is reached by.
             beside.symlink_to(os.path.relpath(target, dest.parent.resolve()))
+
+    def lay_out(self, files: Mapping[str, Ref], folder: Path, *, verify: bool = False) -> None:
+        """Link `files`, by name, into `folder`; with `verify` the content of each is read and checked first."""
+        for name, ref in files.items():
+            if verify:
+                self.verify(ref)
+            make_folder((folder / name).parent)
+            self.link(ref, folder / name)
 
     def find_action(self, key: str) -> Receipt | None:
         """The receipt recorded under `key` if everything it made is still here, else None.

@@ -156,6 +156,8 @@ class StepGraph(nn.Module):
         self.tp, self.form, self.dtype = tp, form, TORCH[dtype]
         with torch.device("meta"):
             text = Gemma4TextModel(self.config).to(self.dtype)
+            # As in the library: a frequency rounded to bfloat16 puts position 1,000 off by a radian.
+            text.rotary_emb.float()
             self.head = nn.Parameter(
                 torch.empty(self.config.vocab_size // tp, self.config.hidden_size, dtype=self.dtype)
             )

@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ledger.errors import BadInput, run_cli
 from ledger.stage import Job, Outcome, run_stage
-from recipes.checkpoint import TEXT_PREFIX
-from recipes.fetch import opened
+from recipes.checkpoint import TEXT_PREFIX, opened
 from recipes.tensorwriter import write_tensors
 from serve.manifest import Parameter
 from serve.tables import PER_LAYER, TOKENS

@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ledger.errors import BadInput, FoundryError, run_cli
 from ledger.stage import Job, Outcome, run_stage
-from recipes.checkpoint import TEXT_PREFIX, Checkpoint
-from recipes.fetch import opened
+from recipes.checkpoint import TEXT_PREFIX, Checkpoint, opened
 from recipes.sharding import shard
 from recipes.tensorwriter import write_tensors
 from serve.manifest import Parameter

@@ -1,0 +1,244 @@
+"""Reading and refusing checkpoint folders; tensors are compared with what the safetensors package reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from ledger.errors import BadInput
+from recipes.checkpoint import Checkpoint
+
+Tiny = tuple[Path, dict[str, Any]]
+Copied = Callable[[], Path]
+FIRST = "model-00001-of-00002.safetensors"
+NORM = "model.language_model.norm.weight"
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Change keys of a JSON file; None removes one."""
+    document = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps({key: value for key, value in document.items() if value is not None}))
+
+
+def refused(sentence: str) -> Any:
+    return pytest.raises(BadInput, match=sentence)
+
+
+def test_every_tensor_is_read_bit_by_bit(tiny: Tiny) -> None:
+    checkpoint = Checkpoint(tiny[0])
+    seen = 0
+    for path in sorted(tiny[0].glob("*.safetensors")):
+        with safe_open(path, "pt") as file:
+            for name in file.keys():  # noqa: SIM118  (no mapping)
+                ours, theirs = checkpoint.tensor(name), file.get_tensor(name)
+                assert ours.dtype == ml_dtypes.bfloat16
+                assert ours.shape == tuple(theirs.shape)
+                assert ours.tobytes() == theirs.view(torch.int16).numpy().tobytes()
+                seen += 1
+    assert seen == len(checkpoint.names())
+
+
+def test_tensors_are_read_only_views(tiny: Tiny) -> None:
+    values = Checkpoint(tiny[0]).tensor(NORM)
+    assert type(values) is np.ndarray
+    assert not values.flags.writeable
+    assert not values.flags.owndata
+
+
+def test_facts_come_from_the_files(tiny: Tiny) -> None:
+    checkpoint = Checkpoint(tiny[0])
+    assert (checkpoint.bos, checkpoint.stop_ids, checkpoint.suppress_tokens) == (2, [1, 106, 50], [2045, 2044])
+    assert checkpoint.geometry.num_hidden_layers == 9
+    assert checkpoint.files() == tuple(sorted(path.name for path in tiny[0].iterdir()))
+    assert checkpoint.template_sha256 == sha256((tiny[0] / "chat_template.jinja").read_bytes()).hexdigest()
+    assert len(checkpoint.text_tensors) < len(checkpoint.names())
+    checkpoint.check_tokenizer()
+    checkpoint.check_template(checkpoint.template_sha256)
+    checkpoint.check_licence("apache-2.0")
+
+
+def test_scalar_stop_id_and_bos_of_config_are_understood(copied: Copied) -> None:
+    folder = copied()
+    edit(folder / "generation_config.json", eos_token_id=1, suppress_tokens=None, bos_token_id=None)
+    checkpoint = Checkpoint(folder)
+    assert (checkpoint.bos, checkpoint.stop_ids, checkpoint.suppress_tokens) == (2, [1], [])
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
+)
+def test_missing_file(copied: Copied, name: str) -> None:
+    folder = copied()
+    (folder / name).unlink()
+    with refused(f"{name} is missing; accepted: a checkpoint with config.json, generation_config.json, tokenizer.json"):
+        Checkpoint(folder)
+
+
+def test_config_that_is_not_json(copied: Copied) -> None:
+    folder = copied()
+    (folder / "config.json").write_text('{"model_type": ')
+    with refused(r"config\.json is not readable as JSON: .*; accepted: valid JSON"):
+        Checkpoint(folder)
+
+
+def test_config_that_is_a_list(copied: Copied) -> None:
+    folder = copied()
+    (folder / "config.json").write_text("[]")
+    with refused(r"config\.json holds list; accepted: a JSON object"):
+        Checkpoint(folder)
+
+
+@pytest.mark.parametrize("changes", [{"model_type": "gemma3"}, {"model_type": None}])
+def test_another_kind_of_model(copied: Copied, changes: dict[str, Any]) -> None:
+    folder = copied()
+    edit(folder / "config.json", **changes)
+    with refused(rf"config\.json: model_type is {changes['model_type']!r}; accepted: 'gemma4' with a text_config"):
+        Checkpoint(folder)
+
+
+def test_keys_of_another_layout(copied: Copied) -> None:
+    folder = copied()
+    for path in [*folder.glob("*.safetensors"), folder / "model.safetensors.index.json"]:
+        path.unlink()
+    save_file({"language_model.model.norm.weight": np.ones(2, np.float32)}, folder / "model.safetensors")
+    with refused(r"holds no tensor under model\.language_model\.; accepted: the official key names"):
+        Checkpoint(folder)
+
+
+def test_unknown_tensor(tiny: Tiny) -> None:
+    with refused(r"holds no tensor lm_head\.weight; accepted: one of its \d+ tensors"):
+        Checkpoint(tiny[0]).tensor("lm_head.weight")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "attribute"),
+    [
+        ("eos_token_id", [], "stop_ids"),
+        ("eos_token_id", [1, "106"], "stop_ids"),
+        ("eos_token_id", None, "stop_ids"),
+        ("eos_token_id", True, "stop_ids"),
+        ("bos_token_id", "<bos>", "bos"),
+        ("suppress_tokens", [-1], "suppress_tokens"),
+    ],
+)
+def test_token_ids_that_are_none(copied: Copied, key: str, value: object, attribute: str) -> None:
+    folder = copied()
+    edit(folder / "generation_config.json", **{key: value})
+    with refused(rf"generation_config\.json: {key} is {re.escape(repr(value))}; accepted: a token id or a list"):
+        getattr(Checkpoint(folder), attribute)
+
+
+def test_stop_id_that_the_tokenizer_does_not_know(copied: Copied) -> None:
+    folder = copied()
+    edit(folder / "generation_config.json", eos_token_id=[1, 106, 9999])
+    with refused(r"generation_config\.json: eos_token_id is 9999; accepted: an id of .*tokenizer\.json, 0 to 2047"):
+        Checkpoint(folder).check_tokenizer()
+
+
+def test_tokenizer_that_is_none(copied: Copied) -> None:
+    folder = copied()
+    (folder / "tokenizer.json").write_text('{"version": "1.0"}')
+    with refused(r"tokenizer\.json is no tokenizer \(.*\); accepted: a tokenizer\.json of tokenizers"):
+        Checkpoint(folder).check_tokenizer()
+
+
+def test_tokenizer_that_cannot_spell(copied: Copied) -> None:
+    folder = copied()
+    document = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    vocab = document["model"]["vocab"]
+    document["model"] |= {
+        "byte_fallback": False,
+        "merges": [],
+        "vocab": {piece: id_ for piece, id_ in vocab.items() if piece != "w"},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(document), encoding="utf-8")
+    with refused(r"tokenizer\.json turns 'hello world' into \[.*'<unk>'.*\] and back into .*; accepted: 'hello world'"):
+        Checkpoint(folder).check_tokenizer()
+
+
+def test_tokenizer_that_does_not_give_the_text_back(copied: Copied) -> None:
+    folder = copied()
+    edit(folder / "tokenizer.json", decoder={"type": "Fuse"})
+    with refused("and back into 'hello\u2581world'; accepted: 'hello world'"):
+        Checkpoint(folder).check_tokenizer()
+
+
+def test_another_chat_template(copied: Copied) -> None:
+    folder = copied()
+    pin = Checkpoint(folder).template_sha256
+    with (folder / "chat_template.jinja").open("a") as file:
+        file.write(" ")
+    with refused(rf"chat_template\.jinja has sha256 \w+; accepted: {pin}, as pinned"):
+        Checkpoint(folder).check_template(pin)
+    Checkpoint(folder).check_template(None)
+
+
+@pytest.mark.parametrize("stated", ["gemma", "[mit]"])
+def test_another_licence(copied: Copied, stated: str) -> None:
+    folder = copied()
+    (folder / "README.md").write_text(f"---\nlicense: {stated}\ntags: [a]\n---\n# Title\n")
+    with refused(r"README\.md: license is .*; accepted: 'apache-2\.0', as configured under licence"):
+        Checkpoint(folder).check_licence("apache-2.0")
+
+
+def test_front_matter_that_is_not_yaml(copied: Copied) -> None:
+    folder = copied()
+    (folder / "README.md").write_text("---\nlicense: [\n---\n")
+    with refused(r"README\.md: the front matter is not readable \(.*\); accepted: valid YAML"):
+        Checkpoint(folder).check_licence("apache-2.0")
+
+
+@pytest.mark.parametrize("text", ["# license: gemma\n", "", "---\nlicense: Apache-2.0\n---\n", "---\ntags: [a]\n---\n"])
+def test_licence_is_the_accepted_one_or_not_stated(copied: Copied, text: str) -> None:
+    folder = copied()
+    (folder / "README.md").write_text(text)
+    Checkpoint(folder).check_licence("apache-2.0")
+
+
+def test_pins(tiny: Tiny) -> None:
+    checkpoint = Checkpoint(tiny[0])
+    digests = {name: sha256((tiny[0] / name).read_bytes()).hexdigest() for name in checkpoint.files()}
+    checkpoint.check_pins(digests, digests)
+    with refused(rf"{FIRST} has sha256 {digests[FIRST]}; accepted: {'0' * 64}, as pinned"):
+        checkpoint.check_pins(digests, {FIRST: "0" * 64})
+    with refused(r"files\.model\.safetensors is pinned and not in .*; accepted: chat_template\.jinja, config\.json"):
+        checkpoint.check_pins(digests, {"model.safetensors": "0" * 64})
+
+
+def test_geometry_is_compared_key_by_key(copied: Copied) -> None:
+    folder = copied()
+    digest = Checkpoint(folder).check_geometry("tiny")
+    text = json.loads((folder / "config.json").read_text())["text_config"]
+    harmless = {"use_cache": False, "transformers_version": "9", "initializer_range": 0.5, "more": None}
+    edit(folder / "config.json", text_config=text | harmless)
+    assert Checkpoint(folder).check_geometry("tiny") == digest
+    assert Checkpoint(folder).check_geometry(None) == digest
+
+    edit(folder / "config.json", text_config=text | {"sliding_window": 32})
+    with refused(r"config\.json: text_config\.sliding_window is 32; accepted: 64, as in geometry tiny"):
+        Checkpoint(folder).check_geometry("tiny")
+    assert Checkpoint(folder).check_geometry(None) != digest
+
+    edit(folder / "config.json", text_config=text | {"new_trick": 1})
+    with refused(r"text_config\.new_trick is 1; accepted: None, as in geometry tiny"):
+        Checkpoint(folder).check_geometry("tiny")
+
+
+def test_shape_of_ones_own_folder_must_be_complete(copied: Copied) -> None:
+    folder = copied()
+    text = json.loads((folder / "config.json").read_text())["text_config"]
+    del text["layer_types"]
+    edit(folder / "config.json", text_config=text)
+    with refused(r"config\.json: text_config: layer_types is missing"):
+        Checkpoint(folder).check_geometry(None)
