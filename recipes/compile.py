@@ -53,6 +53,8 @@ def work(job: Job[CompileRecipe]) -> Outcome:
 
 def main() -> int:
     """The stage."""
+    # XLA takes options from here and stores them in the executable; what ships must not depend on a shell.
+    os.environ.pop("XLA_FLAGS", None)
     return run_stage(
         "compile", CompileRecipe, work, modules=("recipes.compile",), packages=("jaxlib",), environment=host
     )

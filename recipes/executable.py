@@ -1,9 +1,10 @@
 """Serialized XLA:CPU executables in canonical form: the same module gives the same bytes.
 
 XLA compiles kernels on a thread pool and stores their object files in the order in which they finish, even on one
-core. Loading looks symbols up by name, so the order means nothing; sorting it makes compilation reproducible. The
-layout (a length-prefixed header, then PjRt's ExecutableAndOptionsProto with xla.cpu.CompilationResultProto) was
-read off jaxlib 0.10.2; an unexpected one is an error, never a silent pass.
+core. Loading looks symbols up by name, so the order means nothing; sorting it makes compilation reproducible, in a
+process that compiles the same modules in the same order: XLA also numbers the modules of a process. The layout (a
+length-prefixed header, then PjRt's ExecutableAndOptionsProto with xla.cpu.CompilationResultProto) was read off
+jaxlib 0.10.2; an unexpected one is an error, never a silent pass.
 """
 
 from __future__ import annotations

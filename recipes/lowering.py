@@ -7,6 +7,7 @@ a second graph would drag in the first, and instruction ids would depend on what
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import re
@@ -53,6 +54,8 @@ def lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) ->
     """Lower one graph in a fresh child of this process; the same arguments give the same bytes."""
     import transformers.models.gemma4.modeling_gemma4  # noqa: F401  the child inherits the slow imports
 
+    # A dead XLA client that the child came to collect would wait for threads that the fork left behind.
+    gc.collect()
     with multiprocessing.get_context("fork").Pool(1) as pool:
         return pool.apply(_lower, (text_config, recipe, graph))
 

@@ -241,7 +241,7 @@ class StepGraph(nn.Module):
         return self._logits(hidden[:, 0]), cache.state
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        head = self.head
+        head: Tensor = self.head
         if self.form.float32_head:
             hidden, head = hidden.float(), head.float()
         logits = (hidden @ head.t()).float()

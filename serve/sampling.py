@@ -50,10 +50,11 @@ class Sampler:
         """An id from `logits` [V], which went through `allowed`."""
         if self._sampling.temperature == 0.0:
             return int(logits.argmax())
-        probabilities = self._filtered(logits)
+        probabilities = self.probabilities(logits)
         return int(self._random.choice(len(probabilities), p=probabilities))
 
-    def _filtered(self, logits: Floats) -> npt.NDArray[np.float64]:
+    def probabilities(self, logits: Floats) -> npt.NDArray[np.float64]:
+        """What a draw from `logits` [V] at a temperature above 0 chooses by: filtered, scaled, of sum 1."""
         settings = self._sampling
         scores = logits.astype(np.float64) / settings.temperature
         if 0 < settings.top_k < len(scores):
@@ -90,6 +91,9 @@ def top(log_probabilities: Floats, count: int) -> tuple[tuple[int, float], ...]:
     count = min(count, len(log_probabilities))
     if count == 0:
         return ()
-    best = np.argpartition(log_probabilities, -count)[-count:]
+    # A partition alone picks any of the ids that share the last place.
+    least = np.partition(log_probabilities, -count)[-count]
+    better, equal = np.flatnonzero(log_probabilities > least), np.flatnonzero(log_probabilities == least)
+    best = np.concatenate([better, equal[: count - len(better)]])
     best = best[np.lexsort((best, -log_probabilities[best]))]
     return tuple((int(i), float(log_probabilities[i])) for i in best)

@@ -8,6 +8,7 @@ Format: https://github.com/huggingface/safetensors (8-byte header length, JSON h
 from __future__ import annotations
 
 import json
+import math
 import mmap
 from pathlib import Path
 
@@ -40,7 +41,11 @@ class TensorFile:
             with path.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             length = int.from_bytes(self._map[:8], "little")
+            if length > len(self._map) - 8:
+                raise ValueError(f"a header of {length} bytes in a file of {len(self._map)}")
             header = json.loads(self._map[8 : 8 + length])
+            if not isinstance(header, dict):
+                raise ValueError("the header is no JSON object")
             header.pop("__metadata__", None)
             self._tensors = {name: self._view(8 + length, entry) for name, entry in header.items()}
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -52,9 +57,9 @@ class TensorFile:
         dtype = DTYPES[str(entry["dtype"])]
         shape = tuple(int(n) for n in entry["shape"])  # type: ignore[attr-defined]
         begin, end = (int(n) for n in entry["data_offsets"])  # type: ignore[attr-defined]
-        count = int(np.prod(shape, dtype=np.int64))
-        if count * dtype.itemsize != end - begin:
-            raise ValueError(f"{end - begin} bytes for {count} elements")
+        count = math.prod(shape)
+        if not 0 <= begin <= end <= len(self._map) - base or count * dtype.itemsize != end - begin:
+            raise ValueError(f"bytes {begin} to {end} for {count} elements")
         return np.frombuffer(self._map, dtype, count, base + begin).reshape(shape)
 
     def __getitem__(self, name: str) -> Array:

@@ -52,10 +52,11 @@ class CpuRuntime:
         """Load the artifact in `folder`; ServeError when a file or a weight is missing or damaged."""
         if manifest.variant.tp != 1:
             raise ServeError(f"{folder}: tp is {manifest.variant.tp}; target cpu accepts tp 1 in this version")
+        path = locate(folder, manifest.weights[0])
+        file = TensorFile(path)
+        self._check_weights(path, manifest, file)
         client = Client()
-        file = TensorFile(locate(folder, manifest.weights[0]))
         weights = {name: client.put(file[name]) for name in file.names()}
-        self._check_weights(folder, manifest, weights)
         self._file = file
         self._graphs = {
             name: _Loaded(_program(client, folder, graph), graph.signature, client, weights)
@@ -67,15 +68,15 @@ class CpuRuntime:
         }
 
     @staticmethod
-    def _check_weights(folder: Path, manifest: Manifest, weights: dict[str, Any]) -> None:
+    def _check_weights(path: Path, manifest: Manifest, file: TensorFile) -> None:
+        found = {name: f"{file[name].dtype} {file[name].shape}" for name in file.names()}
         for graph in manifest.graphs.values():
             for name, parameter in graph.signature.named("weight").items():
-                found = weights.get(name)
-                if found is None or tuple(found.aval.shape) != parameter.shape:
+                accepted = f"{parameter.dtype} {parameter.shape}"
+                if found.get(name) != accepted:
                     raise ServeError(
-                        f"{folder / manifest.weights[0].path}: weight {name} is "
-                        f"{'missing' if found is None else tuple(found.aval.shape)}; "
-                        f"the {graph.signature.graph} graph accepts {parameter.shape}"
+                        f"{path}: weight {name} is {found.get(name, 'missing')}; "
+                        f"the {graph.signature.graph} graph accepts {accepted}"
                     )
 
     def inputs(self, graph: GraphName) -> Inputs:

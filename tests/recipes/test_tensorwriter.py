@@ -19,9 +19,7 @@ from serve.tensorfile import NUMPY, TensorFile
 
 shapes = st.dictionaries(
     st.text("abcdefg.", min_size=1, max_size=8),
-    st.tuples(
-        st.lists(st.integers(0, 9), max_size=3).map(tuple), st.sampled_from(["float32", "bfloat16", "int32"])
-    ),
+    st.tuples(st.lists(st.integers(0, 9), max_size=3).map(tuple), st.sampled_from(["float32", "bfloat16", "int32"])),
     max_size=8,
 )
 Shapes = dict[str, tuple[tuple[int, ...], str]]

@@ -1,0 +1,84 @@
+# Everything a person runs. Needs python3.11, make, gcc and a package registry; `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.ONESHELL:
+
+PYTHON ?= python3.11
+VENV := .venv
+PY := $(VENV)/bin/python
+# Named after the lock's content: a changed lock makes a new environment, a mere checkout does not.
+STAMP := $(VENV)/lock-$(shell sha256sum envs/cpu.txt | cut -c1-16)
+# `make lock` alone uses it.
+UV := uv==0.13.9
+COMPILE := uv pip compile --quiet --python-version 3.11 --python-platform x86_64-unknown-linux-gnu \
+	--generate-hashes --custom-compile-command 'make lock'
+# More flags for snakemake: make demo ARGS='--cores 1'.
+ARGS ?=
+BASE ?= config/demo.yaml
+# More flags for the point: make variant KV_MAX=1024 KV_BUCKET=256 FLAGS='--tp 2 --dtype bfloat16'.
+FLAGS ?=
+
+# Runs the line for one configuration. The table comes last, also when nothing was rebuilt or a gate failed (1).
+define line
+$(PY) -m recipes.unlock; code=0
+$(PY) -m snakemake $(ARGS) --configfile $(1) || code=$$?
+[[ $$code -gt 1 ]] || $(PY) -m validate.summary --show $(1)
+exit $$code
+endef
+
+# Runs a command that talks when it is content; only a failure is shown.
+quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
+
+.PHONY: help venv demo smoke variant test soak lint lock system clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+venv: $(STAMP)  ## the locked environment in .venv
+
+$(STAMP):
+	@echo "installing the environment of envs/cpu.txt into $(VENV) (about two minutes) ..."
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar off --no-deps --no-compile \
+		--require-hashes -r envs/cpu.txt
+	@touch $@
+
+demo: $(STAMP)  ## the whole line on a small checkpoint that is trained here
+	@$(call line,config/demo.yaml)
+
+smoke: $(STAMP)  ## the line at its smallest size
+	@$(call line,config/smoke.yaml)
+
+variant: $(STAMP)  ## the line for one more point: KV_MAX=1024 KV_BUCKET=256 [FLAGS='--tp 2'] [BASE=config/demo.yaml]
+	@[[ -n "$(KV_MAX)" && -n "$(KV_BUCKET)" ]] || \
+		{ echo "error: KV_MAX or KV_BUCKET is missing; accepted: make variant KV_MAX=1024 KV_BUCKET=256" >&2; exit 2; }
+	@$(PY) -m config.point $(BASE) --kv-max $(KV_MAX) --kv-bucket $(KV_BUCKET) $(FLAGS) --out results/point.yaml
+	@$(call line,results/point.yaml)
+
+test: $(STAMP)  ## every test but the long proofs
+	@$(PY) -m pytest -m "not soak"
+
+soak: $(STAMP)  ## the long proofs: kills, repeated builds (up to an hour)
+	@$(PY) -m pytest -m soak
+
+lint: $(STAMP)  ## format, types, workflow, drift of generated files
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --quiet --check .
+	@$(PY) -m mypy --no-error-summary
+	@$(call quiet,$(PY) -m snakefmt --check --compact-diff Snakefile */*.smk)
+	@$(call quiet,$(PY) -m snakemake --lint --configfile config/demo.yaml)
+	@$(PY) -m config.schema --check
+
+lock:  ## envs/*.txt from envs/*.in
+	@[[ -x $(VENV)/tools/bin/uv ]] || { $(PYTHON) -m venv $(VENV)/tools; $(VENV)/tools/bin/pip install --quiet $(UV); }
+	@$(VENV)/tools/bin/$(COMPILE) -o envs/cpu.txt envs/cpu.in
+	@$(VENV)/tools/bin/$(COMPILE) --constraint envs/cpu.txt -o envs/serve-cpu.txt envs/serve-cpu.in
+
+system:  ## the Debian packages of envs/debian.txt, which some tests use
+	@apt-get install --yes --no-install-recommends $$(sed 's/#.*//' envs/debian.txt)
+
+clean:  ## remove results and caches; the environment stays
+	rm -rf results .snakemake .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,49 @@
+# The whole line, from a checkpoint to a release. This file loads the configuration, includes the rules and names the
+# targets. It has no `configfile:` on purpose: snakemake merges configuration files, and the variants of a default
+# would join every matrix.
+import sys
+
+from snakemake.utils import min_version
+
+from ledger.errors import FoundryError
+from recipes.plan import read_plan
+
+min_version("9.0")
+
+try:
+    plan = read_plan(workflow.configfiles, workflow.config_settings.config)
+except FoundryError as error:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)
+
+shell.prefix(plan.prefix)
+
+
+# Satisfies `snakemake --lint` and does nothing without --sdm.
+container: "docker://python:3.11-slim"
+
+
+wildcard_constraints:
+    checkpoint=plan.one_of("checkpoint"),
+    variant=plan.one_of("variant"),
+    kv_max=r"\d+",
+    kv_bucket=r"\d+",
+    dtype="float32|bfloat16",
+    tp=r"\d+",
+
+
+localrules:
+    all,
+
+
+include: "recipes/recipes.smk"
+include: "validate/validate.smk"
+include: "publish/publish.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        f"{plan.results}/summary.json",
+        plan.all_receipts("package"),
+        plan.releases(),

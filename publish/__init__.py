@@ -1,0 +1,1 @@
+"""Turns what parity has passed into release folders."""

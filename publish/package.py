@@ -1,0 +1,136 @@
+"""Stage package: the release folder of a checkpoint, in Hugging Face layout, for the variants that parity has passed.
+
+The stage itself only decides and describes: its receipt names every file of the folder. Laying the folder out from
+the receipt is a second step that also runs when the receipt was known, so a folder that was deleted or damaged
+comes back. The folder is built aside and swapped in whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from config.models import Release
+from config.sources import Source
+from ledger.atomic import replacing_folder
+from ledger.errors import GateFailed, run_cli
+from ledger.receipts import Receipt, Ref
+from ledger.stage import Job, Outcome, run_stage, say
+from ledger.store import Store
+from publish.card import card
+from publish.contents import contents
+from publish.gate import admit
+from publish.licence import licence_text, notice_text
+
+LIST = "release.json"
+FORMAT = 1
+# A file up to this size is copied: somebody may edit it in place, which must not reach the store.
+_COPIED_BYTES = 1 << 20
+
+
+class PackageRecipe(BaseModel):
+    """What is released under which name; `variants` in the order of the configuration."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    checkpoint: str
+    source: Source = Field(discriminator="kind")
+    release: Release
+    variants: tuple[str, ...] = Field(min_length=1)
+
+
+def work(job: Job[PackageRecipe]) -> Outcome:
+    """Admit every variant, write the texts, and name every file of the release."""
+    recipe, fetch = job.recipe, job.inputs["fetch"]
+    variants = [admit(name, job.inputs, job.store) for name in recipe.variants]
+    revision = fetch.facts["revision"]
+    texts = {
+        "LICENSE": licence_text(fetch.facts["licence"], recipe.checkpoint),
+        "NOTICE": notice_text(recipe.release.name, recipe.source, revision),
+        "README.md": card(recipe.release, recipe.source, fetch.facts, variants),
+    }
+    files = contents(variants, fetch, job.store, texts)
+    listed = {
+        "format": FORMAT,
+        "name": recipe.release.name,
+        "checkpoint": recipe.checkpoint,
+        "revision": revision,
+        "latest": recipe.release.latest,
+        "variants": list(recipe.variants),
+        "files": {path: ref.model_dump() for path, ref in files.items()},
+    }
+    text = json.dumps(listed, indent=2, sort_keys=True) + "\n"
+    return Outcome(
+        outputs=files | {LIST: job.store.put_bytes(text.encode())},
+        facts={"variants": list(recipe.variants), "latest": recipe.release.latest},
+    )
+
+
+def lay_out(files: Mapping[str, Ref], store: Store, folder: Path) -> bool:
+    """Make `folder` hold exactly `files`; False when it does already, by names and sizes.
+
+    Large files are hard links into the store, or copies where the file system has none.
+    """
+    if (
+        _present(folder) == {path: ref.bytes for path, ref in files.items()}
+        and (folder / LIST).read_bytes() == store.path(files[LIST]).read_bytes()
+    ):
+        return False
+    with replacing_folder(folder) as aside:
+        for path, ref in files.items():
+            destination = aside / path
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            _place(store.path(ref), destination)
+    return True
+
+
+def _present(folder: Path) -> dict[str, int]:
+    files = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+    return {path.relative_to(folder).as_posix(): path.lstat().st_size for path in files}
+
+
+def _place(stored: Path, destination: Path) -> None:
+    if stored.stat().st_size > _COPIED_BYTES:
+        try:
+            os.link(stored, destination)
+        except OSError:
+            # Another file system, or one without links.
+            pass
+        else:
+            return
+    shutil.copyfile(stored, destination)
+
+
+def main() -> int:
+    """The stage, then the folder; --release says where it is."""
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own.add_argument("--release", required=True, type=Path, metavar="DIR")
+    options, rest = own.parse_known_args()
+    shared = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    shared.add_argument("--input", action="append", default=[])
+    shared.add_argument("--store", type=Path)
+    shared.add_argument("--out", type=Path)
+    stage, _ = shared.parse_known_args(rest)
+    refuse_failed(stage.input)
+    code = run_stage("package", PackageRecipe, work, modules=("publish.package",), packages=("pydantic",), argv=rest)
+    if code == 0 and lay_out(Receipt.read(stage.out).outputs, Store(stage.store), options.release):
+        say(f"package: {options.release}")
+    return code
+
+
+def refuse_failed(inputs: list[str]) -> None:
+    """GateFailed for an --input whose receipt says failed, which the driver would call bad input."""
+    for flag in inputs:
+        name, _, path = flag.partition("=")
+        if path and Receipt.read(Path(path)).verdict == "failed":
+            raise GateFailed(f"--input {name}: {path} says failed; accepted for a release: passed")
+
+
+if __name__ == "__main__":
+    run_cli(main)

@@ -1,0 +1,70 @@
+"""Host memory that a job asks the scheduler for.
+
+An estimate from the shape alone, so that the workflow can plan with nothing fetched. It leans to the high
+side: a job that waits costs minutes, two that do not fit beside each other cost the run.
+"""
+
+from config.geometry import Geometry
+from config.models import Variant
+
+_MB = 1_000_000
+# Interpreter, torch and its libraries.
+_BASE_MB = 1_500
+# What neuronx-cc takes for a full-size graph; the compiler's own guidance is a host of 64 GB.
+_NEURON_COMPILE_MB = 60_000
+_BYTES = {"float32": 4, "bfloat16": 2}
+
+
+def text_parameters(geometry: Geometry) -> int:
+    """Parameters of the text model with its embedding tables; norms and scalars are left out."""
+    hidden, ple = geometry.hidden_size, geometry.hidden_size_per_layer_input
+    experts = (geometry.num_experts or 0) * (geometry.moe_intermediate_size or 0)
+    total = hidden * geometry.vocab_size + ple * geometry.num_hidden_layers * (
+        geometry.vocab_size_per_layer_input + hidden
+    )
+    for layer in range(geometry.num_hidden_layers):
+        heads = 2 * geometry.num_attention_heads + 2 * geometry.kv_heads_of(layer)
+        total += hidden * geometry.head_dim_of(layer) * heads
+        total += 3 * hidden * (geometry.intermediate_of(layer) + experts)
+        total += 2 * hidden * ple
+    return total
+
+
+def model_mb(geometry: Geometry, dtype: str) -> int:
+    """Size of the text model in `dtype`, in MB."""
+    return text_parameters(geometry) * _BYTES[dtype] // _MB
+
+
+def largest_tensor_mb(geometry: Geometry) -> int:
+    """Size of the largest tensor as the checkpoint stores it (bf16), in MB."""
+    widths = (geometry.hidden_size, geometry.hidden_size_per_layer_input * geometry.num_hidden_layers)
+    return max(widths) * geometry.vocab_size * _BYTES["bfloat16"] // _MB
+
+
+def streaming_mb(geometry: Geometry) -> int:
+    """A stage that holds one tensor at a time, once as stored and once converted to float32."""
+    return _BASE_MB + 3 * largest_tensor_mb(geometry)
+
+
+def compile_mb(geometry: Geometry, variant: Variant) -> int:
+    """The compiler of the variant's target; weights are parameters of the graph and never in it."""
+    return _NEURON_COMPILE_MB if variant.target == "inf2" else 2 * _BASE_MB
+
+
+def oracle_mb(geometry: Geometry) -> int:
+    """transformers in float32, with activations of one sequence."""
+    return _BASE_MB + model_mb(geometry, "float32") * 5 // 4
+
+
+def parity_mb(geometry: Geometry, variant: Variant) -> int:
+    """The artifact in a process of its own beside the judge."""
+    return 2 * _BASE_MB + model_mb(geometry, variant.dtype)
+
+
+def bench_mb(geometry: Geometry, variant: Variant) -> int:
+    """The artifact and transformers on the same checkpoint and dtype, both loaded at once."""
+    return 2 * _BASE_MB + model_mb(geometry, variant.dtype) * 9 // 4
+
+
+OF_CHECKPOINT = {"fetch": streaming_mb, "weights": streaming_mb, "tables": streaming_mb, "oracle": oracle_mb}
+OF_VARIANT = {"compile": compile_mb, "parity": parity_mb, "bench": bench_mb}

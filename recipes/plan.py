@@ -1,0 +1,232 @@
+"""What the workflow asks of each stage: paths of receipts, recipes, source digests, memory.
+
+The rule files stay declarations: everything in them that is a function of the configuration is here, typed
+and tested without a workflow. No stage is imported, as this is read on every call and torch takes seconds.
+"""
+
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from snakemake.utils import update_config  # type: ignore[import-untyped]
+
+from config.loading import from_mapping, read_mapping
+from config.models import Checkpoint, Factory, Variant
+from ledger.digest import canonical_json, digest_json, sha256_file
+from ledger.errors import BadInput
+from ledger.sources import ROOT, source_digest
+from recipes import memory
+
+# The module of each stage; its import closure, wider than what the stage itself keys on, is what a rule watches.
+STAGES = {
+    "fetch": "recipes.fetch",
+    "lower": "recipes.lower",
+    "weights": "recipes.weights",
+    "tables": "recipes.tables",
+    "compile": "recipes.compile",
+    "assemble": "recipes.assemble",
+    "prompts": "validate.prompts",
+    "oracle": "validate.oracle",
+    "parity": "validate.parity",
+    "bench": "validate.bench",
+    "package": "publish.package",
+    "summary": "validate.summary",
+}
+PER_VARIANT = ("lower", "compile", "assemble", "parity", "bench")
+_LOCK = ROOT / "envs" / "cpu.txt"
+
+
+class Wildcards(Protocol):
+    """The part of snakemake's wildcards that a recipe may look at; a rule has only those of its paths."""
+
+    checkpoint: str
+    variant: str
+    kv_max: str
+    kv_bucket: str
+    dtype: str
+    tp: str
+
+
+Recipe = Callable[[Wildcards], str]
+
+
+def read_plan(files: Sequence[Path], overrides: Mapping[str, Any]) -> "Plan":
+    """The plan of the files given with --configfile, merged as snakemake merges them, and of --config.
+
+    Snakemake has read the files too, but without noticing a key that is given twice. Raises BadInput.
+    """
+    if not files:
+        raise BadInput("--configfile is missing; accepted: a configuration such as config/demo.yaml")
+    merged: dict[str, Any] = {}
+    for file in files:
+        update_config(merged, read_mapping(file))
+    update_config(merged, overrides)
+    return Plan(from_mapping(merged, " and ".join(str(file) for file in files)))
+
+
+class Plan:
+    """The matrix of one configuration, known before the first job runs."""
+
+    def __init__(self, factory: Factory, lock: Path = _LOCK) -> None:
+        self.factory = factory
+        # Stages run with the interpreter that runs the workflow, from any working directory.
+        interpreter, root = shlex.quote(str(Path(sys.executable).parent)), shlex.quote(str(ROOT))
+        self.prefix = f"set -euo pipefail; export PATH={interpreter}:$PATH PYTHONPATH={root}; "
+        self.store = factory.store
+        self.results = f"results/{factory.name}"
+        self.logs = f"{self.results}/logs/{{checkpoint}}"
+        self._receipts = f"{self.results}/receipts/{{checkpoint}}"
+        # Snakemake sees neither an edit to an imported module nor a new version of a package; this does.
+        self.code = {stage: digest_json([source_digest(module), sha256_file(lock)]) for stage, module in STAGES.items()}
+
+    def receipt(self, name: str) -> str:
+        """Path of the receipt `name` (such as "{variant}/lower") with the wildcard {checkpoint}."""
+        return f"{self._receipts}/{name}.json"
+
+    def build(self) -> str:
+        """Folder that artifacts of a checkpoint are assembled in; it has the shape of a release."""
+        return f"{self.results}/build/{{checkpoint}}"
+
+    def artifact(self) -> str:
+        """Folder of a variant's artifact, with wildcards."""
+        return f"{self.build()}/variants/{{variant}}"
+
+    def release(self) -> str:
+        """Release folder of a checkpoint."""
+        return f"{self.results}/release/{{checkpoint}}"
+
+    @staticmethod
+    def artifact_of(wildcards: Wildcards, input: Any) -> str:  # noqa: A002  (snakemake's name)
+        """Folder of the manifest among a job's inputs."""
+        return str(Path(input.manifest).parent)
+
+    def releases(self) -> list[str]:
+        """What every release folder must hold: the list of its files."""
+        return [f"{self.release()}/release.json".format(checkpoint=name) for name in self.factory.checkpoints]
+
+    def one_of(self, wildcard: str) -> str:
+        """Regular expression of the values that {checkpoint} or {variant} has in this matrix."""
+        checkpoints = self.factory.checkpoints.values()
+        names = {checkpoint.name for checkpoint in checkpoints}
+        if wildcard == "variant":
+            names = {variant.name for checkpoint in checkpoints for variant in checkpoint.variants}
+        return "|".join(map(re.escape, sorted(names)))
+
+    def all_receipts(self, stage: str) -> list[str]:
+        """Paths of all receipts of a stage that runs once per variant, or once per checkpoint."""
+        paths = []
+        for checkpoint in self.factory.checkpoints.values():
+            variants = [variant.name for variant in checkpoint.variants]
+            names = [f"{name}/{stage}" for name in variants] if stage in PER_VARIANT else [stage]
+            paths += [self.receipt(name).format(checkpoint=checkpoint.name) for name in names]
+        return paths
+
+    def of_size(self, stage: str) -> Callable[[Wildcards], str]:
+        """Path of a receipt that the variants of one size share."""
+
+        def path(wildcards: Wildcards) -> str:
+            kv_max, kv_bucket = self.variant(wildcards).size
+            return self.receipt(f"{stage}/{kv_max}-{kv_bucket}").format(checkpoint=wildcards.checkpoint)
+
+        return path
+
+    def weights_of(self, wildcards: Wildcards) -> str:
+        """Path of the receipt of the weights that a variant runs on."""
+        return self._weights_receipt(self.variant(wildcards)).format(checkpoint=wildcards.checkpoint)
+
+    def package_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+        """Receipts that a release is made from, by the name they are handed over under."""
+        variants = self.checkpoint(wildcards).variants
+        names = ["fetch", "tables", *(f"{v.name}/{stage}" for v in variants for stage in PER_VARIANT)]
+        inputs = {name: self.receipt(name) for name in names}
+        inputs |= {f"weights/{v.dtype}-tp{v.tp}": self._weights_receipt(v) for v in variants}
+        return {name: path.format(checkpoint=wildcards.checkpoint) for name, path in inputs.items()}
+
+    def _weights_receipt(self, variant: Variant) -> str:
+        return self.receipt(f"weights/{variant.dtype}-tp{variant.tp}")
+
+    @staticmethod
+    def flags(wildcards: Wildcards, input: Mapping[str, str]) -> str:  # noqa: A002  (snakemake's name)
+        """The --input flags for a job's named input receipts."""
+        return " ".join(f"--input {shlex.quote(f'{name}={path}')}" for name, path in input.items())
+
+    def summary_inputs(self) -> list[str]:
+        """Every receipt that the summary is made from."""
+        stages = ("fetch", "assemble", "parity", "bench")
+        return [path for stage in stages for path in self.all_receipts(stage)]
+
+    def recipe(self, stage: str) -> Recipe:
+        """The function that gives a job's recipe as JSON."""
+        make: Callable[[Wildcards], dict[str, Any]] = getattr(self, f"_{stage}")
+        return lambda wildcards: canonical_json(make(wildcards)).decode()
+
+    def mem_mb(self, stage: str) -> Callable[[Wildcards], int]:
+        """The function that gives a job's memory, in MB."""
+        if stage in memory.OF_VARIANT:
+            of_variant = memory.OF_VARIANT[stage]
+            return lambda wildcards: of_variant(self.checkpoint(wildcards).load_geometry(), self.variant(wildcards))
+        of_checkpoint = memory.OF_CHECKPOINT[stage]
+        return lambda wildcards: of_checkpoint(self.checkpoint(wildcards).load_geometry())
+
+    def checkpoint(self, wildcards: Wildcards) -> Checkpoint:
+        """The checkpoint a job works on."""
+        return self.factory.checkpoints[wildcards.checkpoint]
+
+    def variant(self, wildcards: Wildcards) -> Variant:
+        """The variant a job works on."""
+        return self.checkpoint(wildcards).variant(wildcards.variant)
+
+    def _fetch(self, wildcards: Wildcards) -> dict[str, Any]:
+        keys = {"source", "geometry", "licence", "files", "template_sha256"}
+        return self.checkpoint(wildcards).model_dump(mode="json", include=keys)
+
+    def _lower(self, wildcards: Wildcards) -> dict[str, Any]:
+        keys = {"kv_max", "kv_bucket", "tp", "batch", "dtype", "target"}
+        return self.variant(wildcards).model_dump(mode="json", include=keys)
+
+    def _weights(self, wildcards: Wildcards) -> dict[str, Any]:
+        return {"dtype": wildcards.dtype, "tp": int(wildcards.tp)}
+
+    def _tables(self, _: Wildcards) -> dict[str, Any]:
+        return {}
+
+    def _compile(self, wildcards: Wildcards) -> dict[str, Any]:
+        return {"target": self.variant(wildcards).target}
+
+    def _assemble(self, wildcards: Wildcards) -> dict[str, Any]:
+        return {
+            "checkpoint": wildcards.checkpoint,
+            "variant": self.variant(wildcards).model_dump(mode="json"),
+        }
+
+    def _prompts(self, wildcards: Wildcards) -> dict[str, Any]:
+        parity = self.factory.parity
+        return {
+            "kv_max": int(wildcards.kv_max),
+            "kv_bucket": int(wildcards.kv_bucket),
+            "window": self.checkpoint(wildcards).load_geometry().sliding_window,
+            "count": parity.prompts,
+            "max_new": parity.max_new,
+            "heldout_tokens": parity.heldout_tokens,
+            "seed": parity.seed,
+        }
+
+    def _oracle(self, wildcards: Wildcards) -> dict[str, Any]:
+        return {"reference": self.checkpoint(wildcards).reference}
+
+    def _parity(self, wildcards: Wildcards) -> dict[str, Any]:
+        return {"dtype": self.variant(wildcards).dtype, "epsilon": self.factory.parity.bfloat16_epsilon}
+
+    def _bench(self, wildcards: Wildcards) -> dict[str, Any]:
+        return {**self.factory.bench.model_dump(mode="json"), "dtype": self.variant(wildcards).dtype}
+
+    def _package(self, wildcards: Wildcards) -> dict[str, Any]:
+        checkpoint = self.checkpoint(wildcards)
+        return {
+            "checkpoint": checkpoint.name,
+            **checkpoint.model_dump(mode="json", include={"source", "release"}),
+            "variants": [variant.name for variant in checkpoint.variants],
+        }

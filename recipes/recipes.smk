@@ -1,0 +1,138 @@
+# Checkpoint to artifact folders. A stage compares digests itself: rerun by mistake, it says "unchanged" and goes.
+
+
+rule fetch:
+    output:
+        plan.receipt("fetch"),
+    log:
+        f"{plan.logs}/fetch.log",
+    threads: 2  # training the demo checkpoint uses both cores of a small machine
+    resources:
+        mem_mb=plan.mem_mb("fetch"),
+        runtime=240,
+    params:
+        recipe=plan.recipe("fetch"),
+        code=plan.code["fetch"],
+        store=plan.store,
+    message:
+        "fetch {wildcards.checkpoint}"
+    shell:
+        "python -m recipes.fetch --recipe {params.recipe:q} --store {params.store} --out {output} 2>&1 | tee {log}"
+
+
+rule lower:
+    input:
+        fetch=plan.receipt("fetch"),
+    output:
+        plan.receipt("{variant}/lower"),
+    log:
+        f"{plan.logs}/{{variant}}/lower.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        recipe=plan.recipe("lower"),
+        code=plan.code["lower"],
+        store=plan.store,
+    message:
+        "lower {wildcards.checkpoint} {wildcards.variant}"
+    shell:
+        "python -m recipes.lower --recipe {params.recipe:q} --input fetch={input.fetch}"
+        " --store {params.store} --out {output} 2>&1 | tee {log}"
+
+
+rule weights:
+    input:
+        fetch=plan.receipt("fetch"),
+    output:
+        plan.receipt("weights/{dtype}-tp{tp}"),
+    log:
+        f"{plan.logs}/weights/{{dtype}}-tp{{tp}}.log",
+    threads: 1
+    resources:
+        mem_mb=plan.mem_mb("weights"),
+        runtime=60,
+    params:
+        recipe=plan.recipe("weights"),
+        code=plan.code["weights"],
+        store=plan.store,
+    message:
+        "weights {wildcards.checkpoint} {wildcards.dtype} tp{wildcards.tp}"
+    shell:
+        "python -m recipes.weights --recipe {params.recipe:q} --input fetch={input.fetch}"
+        " --store {params.store} --out {output} 2>&1 | tee {log}"
+
+
+rule tables:
+    input:
+        fetch=plan.receipt("fetch"),
+    output:
+        plan.receipt("tables"),
+    log:
+        f"{plan.logs}/tables.log",
+    threads: 1
+    resources:
+        mem_mb=plan.mem_mb("tables"),
+        runtime=60,
+    params:
+        recipe=plan.recipe("tables"),
+        code=plan.code["tables"],
+        store=plan.store,
+    message:
+        "tables {wildcards.checkpoint}"
+    shell:
+        "python -m recipes.tables --recipe {params.recipe:q} --input fetch={input.fetch}"
+        " --store {params.store} --out {output} 2>&1 | tee {log}"
+
+
+rule compile:
+    input:
+        lower=plan.receipt("{variant}/lower"),
+    output:
+        plan.receipt("{variant}/compile"),
+    log:
+        f"{plan.logs}/{{variant}}/compile.log",
+    threads: 1
+    resources:
+        mem_mb=plan.mem_mb("compile"),
+        runtime=180,
+    params:
+        recipe=plan.recipe("compile"),
+        code=plan.code["compile"],
+        store=plan.store,
+    message:
+        "compile {wildcards.checkpoint} {wildcards.variant}"
+    shell:
+        "python -m recipes.compile --recipe {params.recipe:q} --input lower={input.lower}"
+        " --store {params.store} --out {output} 2>&1 | tee {log}"
+
+
+rule assemble:
+    input:
+        fetch=plan.receipt("fetch"),
+        lower=plan.receipt("{variant}/lower"),
+        weights=plan.weights_of,
+        tables=plan.receipt("tables"),
+        compile=plan.receipt("{variant}/compile"),
+    output:
+        receipt=plan.receipt("{variant}/assemble"),
+        manifest=f"{plan.artifact()}/manifest.json",
+    log:
+        f"{plan.logs}/{{variant}}/assemble.log",
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    params:
+        recipe=plan.recipe("assemble"),
+        code=plan.code["assemble"],
+        store=plan.store,
+        build=plan.build(),
+    message:
+        "assemble {wildcards.checkpoint} {wildcards.variant}"
+    shell:
+        "python -m recipes.assemble --recipe {params.recipe:q}"
+        " --input fetch={input.fetch} --input lower={input.lower} --input weights={input.weights}"
+        " --input tables={input.tables} --input compile={input.compile}"
+        " --build {params.build} --store {params.store} --out {output.receipt} 2>&1 | tee {log}"

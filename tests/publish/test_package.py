@@ -1,0 +1,168 @@
+"""The release folder, through the stage's command line."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ledger.digest import sha256_file
+from ledger.errors import BadInput, GateFailed
+from ledger.receipts import Receipt
+from ledger.sources import ROOT
+from publish import package
+from serve.manifest import Manifest, verify
+from tests.publish.conftest import BIG, Line
+
+
+class Command:
+    """`python -m publish.package` in this process, on receipts that are files."""
+
+    def __init__(self, line: Line, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.line, self.folder, self._patch = line, folder, patch
+        self.release = folder / "release" / "demo"
+        self.out = folder / "package.json"
+
+    def __call__(self, variants: Sequence[str] = ("512-128", "bf16")) -> int:
+        recipe = {
+            "checkpoint": "demo",
+            "source": {"kind": "tiny", "seed": 0, "steps": 1},
+            "release": {"name": "demo", "latest": "512-128"},
+            "variants": list(variants),
+        }
+        flags = ["--recipe", json.dumps(recipe), "--store", str(self.line.store.root), "--out", str(self.out)]
+        for name, receipt in self.line.inputs.items():
+            path = self.folder / "receipts" / f"{name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            receipt.write(path)
+            flags += ["--input", f"{name}={path}"]
+        self._patch.setattr(sys, "argv", ["package", *flags, "--release", str(self.release)])
+        return package.main()
+
+
+@pytest.fixture
+def run(line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    return Command(line, tmp_path, monkeypatch)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_folder_holds_everything_and_no_link(run: Command) -> None:
+    assert run() == 0
+    found = files(run.release)
+    assert {
+        *("README.md", "LICENSE", "NOTICE", "release.json", "config.json", "generation_config.json"),
+        *("tokenizer.json", "chat_template.jinja", "tables/tables.safetensors"),
+        *("weights/float32/tp1-rank0.safetensors", "serve/engine.py", "serve/requirements.txt"),
+        *("variants/bf16/manifest.json", "variants/bf16/decode.stablehlo", "variants/bf16/receipts/parity.json"),
+    } <= found.keys()
+    assert not [path for path in found if path.startswith("model")], "the checkpoint's own tensors are not shipped"
+    assert not [path for path in run.release.rglob("*") if path.is_symlink()]
+    assert found["weights/float32/tp1-rank0.safetensors"] == BIG
+
+
+def test_every_manifest_resolves_inside_the_folder(run: Command) -> None:
+    run()
+    for name in ("512-128", "bf16"):
+        folder = run.release / "variants" / name
+        verify(folder, Manifest.read(folder).files())
+
+
+def test_the_list_names_every_other_file(run: Command) -> None:
+    run()
+    listed = json.loads((run.release / "release.json").read_text())
+    digests = {path: entry["sha256"] for path, entry in listed["files"].items()}
+    assert digests == {path: sha256_file(run.release / path) for path in files(run.release) if path != "release.json"}
+    assert (listed["latest"], listed["variants"]) == ("512-128", ["512-128", "bf16"])
+
+
+def test_the_receipts_in_the_folder_are_those_that_were_given(run: Command) -> None:
+    run()
+    shipped = Receipt.read(run.release / "variants/bf16/receipts/parity.json")
+    assert shipped == run.line.inputs["bf16/parity"]
+
+
+def test_unchanged_inputs_leave_the_folder_alone(run: Command) -> None:
+    run()
+    before = run.release.stat().st_ino
+    run()
+    assert run.release.stat().st_ino == before
+
+
+def test_a_deleted_or_damaged_folder_comes_back(run: Command) -> None:
+    run()
+    whole = files(run.release)
+    (run.release / "README.md").write_text("shortened")
+    (run.release / "tokenizer.json").unlink()
+    (run.release / "stray").write_text("")
+    run()
+    assert files(run.release) == whole
+
+
+def test_editing_a_small_file_of_a_release_does_not_reach_the_store(run: Command) -> None:
+    run()
+    with (run.release / "README.md").open("a") as file:
+        file.write("mine")
+    run.line.store.verify(Receipt.read(run.out).outputs["README.md"])
+
+
+def test_a_variant_that_did_not_pass_leaves_no_folder(run: Command) -> None:
+    run.line.change("bf16/parity", verdict="failed")
+    with pytest.raises(GateFailed, match="bf16/parity"):
+        run()
+    assert not run.release.exists()
+
+
+def test_a_refusal_leaves_the_release_before_it_in_place(run: Command) -> None:
+    run()
+    whole = files(run.release)
+    run.line.change("bf16/bench", measured={})
+    run.line.change("bf16/parity", facts={})
+    with pytest.raises(GateFailed, match="variant bf16"):
+        run()
+    assert files(run.release) == whole
+
+
+def test_a_damaged_object_is_not_shipped(run: Command) -> None:
+    stored = run.line.store.path(run.line.inputs["tables"].outputs["tables.safetensors"])
+    stored.chmod(0o644)
+    stored.write_bytes(b"TABLES")
+    with pytest.raises(BadInput, match="sha256"):
+        run()
+    assert not run.release.exists()
+
+
+def test_the_code_that_ships_imports_without_the_factory(run: Command) -> None:
+    run()
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-P",
+            "-c",
+            "import serve.engine, sys; print(serve.engine.__file__); print('ledger' in sys.modules)",
+        ],
+        cwd="/",
+        env={"PYTHONPATH": str(run.release)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.splitlines() == [str(run.release / "serve" / "engine.py"), "False"]
+
+
+def test_the_requirements_cover_what_serve_imports() -> None:
+    locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "envs" / "serve-cpu.txt").read_text(), re.M))
+    known = {name.replace("-", "_") for name in locked}
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "serve").rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    named = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    named |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    foreign = {name.split(".")[0] for name in named} - sys.stdlib_module_names - {"serve"}
+    assert foreign
+    assert foreign <= known

@@ -1,0 +1,152 @@
+"""The artifact folder: links into the store, and a manifest that names each by digest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.receipts import Receipt
+from ledger.stage import Outcome
+from ledger.store import Store
+from recipes import assemble
+from recipes.assemble import AssembleRecipe
+from serve.manifest import GRAPHS, Manifest, verify
+from tests.build import TEXT_CONFIG, job, point, receipt
+
+SHARED = {
+    "chat_template.jinja",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tables/tables.safetensors",
+    "weights/float32/tp2-rank0.safetensors",
+    "weights/float32/tp2-rank1.safetensors",
+}
+OWN = {f"{graph}.{end}" for graph in GRAPHS for end in ("stablehlo", "xla")} | {"manifest.json"}
+
+
+def receipts(store: Store) -> dict[str, Receipt]:
+    """Receipts of stages whose objects hold their own names."""
+    signature = {"batch": 1, "tokens": 1, "parameters": [], "outputs": [], "aliases": {"1": 0}}
+    names = {
+        "fetch": ["model.safetensors", "README.md", *(name for name in SHARED if "/" not in name)],
+        "lower": [f"{graph}.hlo.pb" for graph in GRAPHS],
+        "compile": [f"{graph}.{end}" for graph in GRAPHS for end in ("stablehlo", "xla")],
+        "weights": ["rank1.safetensors", "rank0.safetensors"],
+        "tables": ["tables.safetensors"],
+    }
+    outputs = {stage: {name: store.put_bytes(name.encode()) for name in made} for stage, made in names.items()}
+    outputs["fetch"]["config.json"] = store.put_json({"text_config": TEXT_CONFIG})
+    for graph in GRAPHS:
+        outputs["lower"][f"{graph}.signature.json"] = store.put_json(signature | {"graph": graph})
+    facts: dict[str, dict[str, Any]] = {
+        "fetch": {"bos": 2, "stop_ids": [1, 106], "suppress_tokens": [7], "revision": "abc", "licence": "apache-2.0"},
+        "lower": {"ring": 20},
+        "compile": {"cpu_features": ["avx2", "fma"]},
+    }
+    return {stage: receipt(stage, Outcome(outputs=made, facts=facts.get(stage, {}))) for stage, made in outputs.items()}
+
+
+def build(folder: Path, name: str = "tp2") -> Path:
+    """Assemble the variant `name` below `folder`; returns its folder."""
+    store = Store(folder / "store")
+    recipe = AssembleRecipe(checkpoint="gemma", variant=point(44, 8, tp=2, name=name))
+    outcome = assemble.work(job(recipe, store, **receipts(store)), folder / "build")
+    artifact = folder / "build" / "variants" / name
+    assert store.path(outcome.outputs["manifest.json"]).read_bytes() == (artifact / "manifest.json").read_bytes()
+    return artifact
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def test_the_tree_has_the_shape_of_a_release(tmp_path: Path) -> None:
+    build(tmp_path)
+    build(tmp_path, "slim")
+    variants = {f"variants/{name}/{file}" for name in ("tp2", "slim") for file in OWN}
+    assert files(tmp_path / "build") == SHARED | variants
+
+
+def test_the_manifest_says_what_the_stages_found(tmp_path: Path) -> None:
+    manifest = Manifest.read(build(tmp_path))
+    assert (manifest.checkpoint, manifest.revision, manifest.licence) == ("gemma", "abc", "apache-2.0")
+    assert manifest.variant == point(44, 8, tp=2, name="tp2")
+    assert manifest.model.model_dump() == {
+        "hidden_size": 96,
+        "layers": 5,
+        "ple_width": 24,
+        "vocab_size": 512,
+        "sliding_window": 12,
+    }
+    assert (manifest.tokens.bos, manifest.tokens.stop, manifest.tokens.suppress) == (2, (1, 106), (7,))
+    assert manifest.ring == 20
+    assert manifest.toolchain == {"lower-tool": "1", "compile-tool": "1"}
+    for name, graph in manifest.graphs.items():
+        assert graph.signature.graph == name
+        assert graph.signature.aliases == {1: 0}
+        assert graph.cpu_features == ("avx2", "fma")
+    # One file per rank, in the order of ranks.
+    assert [ref.path[-5 - len(".safetensors") : -len(".safetensors")] for ref in manifest.weights] == ["rank0", "rank1"]
+
+
+def test_every_file_is_named_by_path_and_digest(tmp_path: Path) -> None:
+    artifact = build(tmp_path)
+    manifest = Manifest.read(artifact)
+    verify(artifact, manifest.files())
+    for ref in manifest.files():
+        content = (artifact / ref.path).read_bytes()
+        assert (ref.sha256, ref.bytes) == (hashlib.sha256(content).hexdigest(), len(content))
+        assert content.decode() in ref.path  # objects hold their own names
+    paths = {os.path.normpath(Path("variants/tp2") / ref.path) for ref in manifest.files()}
+    assert paths == files(tmp_path / "build") - {"variants/tp2/manifest.json"}
+
+
+def test_links_are_relative_so_that_the_whole_can_move(tmp_path: Path) -> None:
+    artifact = build(tmp_path / "here")
+    (tmp_path / "here").rename(tmp_path / "there")
+    moved = tmp_path / "there" / artifact.relative_to(tmp_path / "here")
+    verify(moved, Manifest.read(moved).files())
+    links = [path for path in moved.iterdir() if path.is_symlink()]
+    assert len(links) == 4
+    assert not any(path.readlink().is_absolute() for path in links)
+
+
+def test_the_manifest_is_the_same_bytes_wherever_it_is_built(tmp_path: Path) -> None:
+    first, second = (build(tmp_path / name) / "manifest.json" for name in ("one", "two"))
+    again = build(tmp_path / "one") / "manifest.json"
+    assert first.read_bytes() == second.read_bytes() == again.read_bytes()
+    assert str(tmp_path) not in first.read_text()
+
+
+def test_the_manifest_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def complete(path: Path, _: bytes) -> None:
+        assert files(path.parent) == OWN - {"manifest.json"}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(assemble, "write_bytes", complete)
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path)
+    assert not (tmp_path / "build" / "variants" / "tp2" / "manifest.json").exists()
+
+
+def test_the_command_line_takes_the_build_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "store")
+    recipe = AssembleRecipe(checkpoint="gemma", variant=point(44, 8, tp=2, name="tp2"))
+    argv = ["assemble", "--recipe", recipe.model_dump_json(), "--store", str(store.root)]
+    for name, given in receipts(store).items():
+        given.write(tmp_path / f"{name}.json")
+        argv += ["--input", f"{name}={tmp_path / name}.json"]
+    argv += ["--build", str(tmp_path / "build"), "--out", str(tmp_path / "out.json")]
+    monkeypatch.setattr("sys.argv", argv)
+    assert assemble.main() == 0
+    assert Receipt.read(tmp_path / "out.json").stage == "assemble"
+    manifest = tmp_path / "build" / "variants" / "tp2" / "manifest.json"
+    manifest.unlink()
+    # The key is known by now, and yet the folder must be filled again.
+    assert assemble.main() == 0
+    assert manifest.exists()

@@ -1,0 +1,112 @@
+"""Figures against numpy, plans, sizes, and transformers as it is really timed."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.errors import BadInput
+from ledger.receipts import Receipt
+from ledger.stage import Job
+from ledger.store import Store
+from serve.manifest import FileRef, Manifest
+from tests.validate.test_parity_cli import write_artifact
+from validate import bench, bench_transformers, bench_worker
+from validate.bench import Recipe, plan, sizes
+from validate.bench_lines import Worker, WorkerFailed
+from validate.figures import figures, percentile
+
+seconds = st.floats(1e-5, 10, allow_nan=False)
+
+
+@given(st.lists(seconds, min_size=1, max_size=40), st.floats(0, 1))
+def test_percentile_is_numpys(values: list[float], share: float) -> None:
+    assert percentile(values, share) == pytest.approx(float(np.quantile(values, share)))
+
+
+@given(
+    st.lists(st.lists(seconds, min_size=2, max_size=9), min_size=1, max_size=5),
+    st.lists(seconds, min_size=1, max_size=5),
+)
+def test_figures_are_medians_of_everything(answers: list[list[float]], prefills: list[float]) -> None:
+    found = figures(answers, prefills, 96)
+    steps = np.concatenate([answer[1:] for answer in answers])
+    assert found["ttft_ms"] == pytest.approx(1e3 * np.median([answer[0] for answer in answers]), abs=1e-3)
+    assert found["prefill_tok_s"] == pytest.approx(96 / np.median(prefills), abs=1e-2)
+    assert found["decode_tok_s"] == pytest.approx(1 / np.median(steps), abs=1e-2)
+    low, middle, high = 1e3 * np.quantile(steps, [0.05, 0.5, 0.95])
+    expected = {"p5": low, "median": middle, "p95": high}
+    assert found["step_ms"] == pytest.approx(expected, abs=1e-4)
+    assert found["steps"] == len(steps)
+
+
+@given(
+    kv_max=st.integers(3, 5000), kv_bucket=st.integers(1, 900), prompt=st.integers(1, 6000), new=st.integers(1, 6000)
+)
+def test_a_plan_fits_the_variant(kv_max: int, kv_bucket: int, prompt: int, new: int) -> None:
+    recipe = Recipe(dtype="float32", prompt_tokens=prompt, new_tokens=new, rounds=1)
+    made = plan(recipe, kv_max, kv_bucket)
+    assert made.prompt >= 1
+    assert made.new >= 2
+    assert made.prompt + made.new <= kv_max
+    assert 1 <= made.prefill < kv_max
+    assert made.prefill % kv_bucket == 0 or made.prefill == kv_max - 1
+    if prompt + max(new, 2) <= kv_max:
+        assert (made.prompt, made.new) == (prompt, max(new, 2))
+
+
+def test_a_variant_too_small_to_time() -> None:
+    with pytest.raises(BadInput, match="kv_max: found 2; accepted by the bench: 3 or more"):
+        plan(Recipe(dtype="float32", prompt_tokens=1, new_tokens=1, rounds=1), 2, 1)
+
+
+def test_sizes_tell_what_a_variant_adds(tmp_path: Path, checkpoint: Path) -> None:
+    write_artifact(tmp_path, checkpoint)
+    bare = Manifest.read(tmp_path)
+    shared = FileRef(path="w", sha256="0" * 64, bytes=3_000_000)
+    manifest = bare.model_copy(update={"weights": (shared, shared), "tables": shared})
+    own = (tmp_path / "manifest.json").stat().st_size / 1e6
+    assert sizes(tmp_path, manifest) == {"size_mb": round(9 + own, 3), "added_mb": round(own, 3)}
+
+
+def _receipt(stage: str, verdict: Any, outputs: dict[str, Any]) -> Receipt:
+    common: dict[str, Any] = {"recipe": {}, "inputs": {}, "facts": {}, "measured": {}, "toolchain": {}}
+    return Receipt(stage=stage, key="0" * 64, outputs=outputs, verdict=verdict, source="s", **common)
+
+
+def test_the_stage_measures_what_passed_parity(
+    tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "store")
+    artifact = tmp_path / "artifact"
+    artifact.mkdir()
+    write_artifact(artifact, checkpoint)
+    for module in (bench_worker, bench_transformers):
+        monkeypatch.setattr(module, "MODULE", "tests.validate.fake_worker")
+    files = {path.name: store.put_file(path) for path in checkpoint.iterdir()}
+    inputs = {"fetch": _receipt("fetch", "done", files), "parity": _receipt("parity", "passed", {})}
+    recipe = Recipe(dtype="float32", prompt_tokens=20, new_tokens=6, rounds=2, threads=1)
+
+    outcome = bench.work(Job(recipe, inputs, store), artifact)
+    assert outcome.measured["decode_tok_s"] == 4.0
+    assert outcome.measured["threads"] == 1
+    facts = outcome.facts
+    assert (facts["prompt_tokens"], facts["new_tokens"], facts["prefill_tokens"]) == (20, 6, 32)
+    assert facts["added_mb"] == facts["size_mb"] > 0
+    assert (artifact / "log").read_text().splitlines()[1:3] == ["subject 20 6", "subject 32 1"]
+
+    failed = inputs | {"parity": _receipt("parity", "done", {})}
+    with pytest.raises(BadInput, match="--input parity: the verdict is not passed"):
+        bench.work(Job(recipe, failed, store), artifact)
+
+
+def test_transformers_runs_in_every_mode(checkpoint: Path) -> None:
+    with Worker(bench_transformers.MODULE, [str(checkpoint), "bfloat16", "1"]) as worker:
+        for mode in bench_transformers.MODES:
+            assert len(worker.ask(ids=[2, 140, 1, 106], max_new=12, mode=mode)) == 12
+        with pytest.raises(WorkerFailed, match="KeyError"):
+            worker.ask(ids=[2], max_new=1, mode="guessed")
+        assert worker.peak_rss_mb > 50

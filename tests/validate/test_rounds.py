@@ -1,0 +1,96 @@
+"""Rounds with workers that are no models: whose turn it is, what is counted, and what a failure becomes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.errors import BadInput
+from tests.validate import fake_worker
+from validate.bench_lines import Worker, WorkerFailed
+from validate.rounds import Plan, measure
+
+MODULE = "tests.validate.fake_worker"
+PLAN = Plan(prompt=6, new=4, prefill=9)
+
+
+def run(log: Path, *, subject: str = "none", reference: str = "none") -> dict[str, Any]:
+    """Two rounds."""
+    log.touch()
+    return measure(
+        (MODULE, str(log), subject), (MODULE, str(log), reference), lambda length: [2] * length, PLAN, rounds=2
+    )
+
+
+def test_everyone_takes_turns_until_far_behind(tmp_path: Path) -> None:
+    run(tmp_path / "log")
+    warm = ["subject 4 2", "eager 4 2", "sdpa 4 2", "static 4 2"]
+    first, second = (
+        [line for name in names for line in (f"{name} 6 4", f"{name} 9 1")]
+        for names in (["subject", "eager", "sdpa", "static"], ["subject", "sdpa", "static"])
+    )
+    assert (tmp_path / "log").read_text().splitlines() == [*warm, *first, *second]
+
+
+def test_figures_are_those_of_the_clock(tmp_path: Path) -> None:
+    measured = run(tmp_path / "log")
+    assert (measured["ttft_ms"], measured["decode_tok_s"], measured["steps"]) == (1000.0, 4.0, 2 * 3)
+    assert measured["prefill_tok_s"] == 9.0
+    cells = measured["transformers"]
+    assert {mode: cell["decode_tok_s"] for mode, cell in cells.items()} == {"eager": 1.0, "sdpa": 2.0, "static": 1.6}
+    assert {mode: cell["steps"] for mode, cell in cells.items()} == {"eager": 3, "sdpa": 6, "static": 6}
+    assert (measured["transformers_best"], measured["transformers_decode_tok_s"]) == ("sdpa", 2.0)
+    assert measured["decode_vs_transformers"] == 2.0
+    assert measured["load_s"] > 0
+
+
+def test_a_mode_that_fails_is_a_cell_with_a_reason(tmp_path: Path) -> None:
+    measured = run(tmp_path / "log", reference="sdpa")
+    assert measured["transformers"]["sdpa"] == {"reason": "ValueError: sdpa cannot run"}
+    assert measured["transformers_best"] == "static"
+    assert (tmp_path / "log").read_text().count("sdpa") == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("load", "RuntimeError: no such"), ("dies", "the process ended with code 7: last words")],
+)
+def test_transformers_that_cannot_run_at_all(tmp_path: Path, fault: str, reason: str) -> None:
+    measured = run(tmp_path / "log", reference=fault)
+    assert measured["transformers"]["eager"] == {"reason": reason}
+    assert measured["transformers_best"] is None
+    assert measured["decode_vs_transformers"] is None
+    assert measured["decode_tok_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("load", "cannot run: RuntimeError: no such"),
+        ("subject", "cannot be timed: ValueError: subject cannot run"),
+        ("dies", "cannot be timed: the process ended with code 7: last words"),
+        ("short", "cannot be timed: made 3 tokens of 4"),
+    ],
+)
+def test_a_subject_that_cannot_run_is_an_error(tmp_path: Path, fault: str, said: str) -> None:
+    with pytest.raises(BadInput, match=f"--artifact .*log {said}"):
+        run(tmp_path / "log", subject=fault)
+
+
+def test_the_peak_is_the_workers_own(tmp_path: Path) -> None:
+    # As large as what the worker allocates: a peak inherited from this process would show in the small worker.
+    here = bytearray(2 * fake_worker.MEMORY)
+    peaks = {}
+    for fault in ("none", "memory"):
+        with Worker(MODULE, [str(tmp_path / "log"), fault]) as worker:
+            worker.ask(ids=[2], max_new=1)
+            peaks[fault] = worker.peak_rss_mb
+    assert len(here) / 1e6 > peaks["memory"] - peaks["none"] > 0.9 * fake_worker.MEMORY / 1e6
+    assert peaks["none"] < len(here) / 1e6
+
+
+def test_a_worker_that_is_gone_says_so_again(tmp_path: Path) -> None:
+    with Worker(MODULE, [str(tmp_path / "log"), "dies"]) as worker:
+        for _ in range(2):
+            with pytest.raises(WorkerFailed, match="ended with code 7"):
+                worker.ask(ids=[2], max_new=1)

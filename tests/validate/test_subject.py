@@ -1,0 +1,150 @@
+"""Every kind of fault is found by the check that is there for it, and a good subject passes."""
+
+import json
+
+import pytest
+
+from ledger.errors import BadInput
+from tests.validate.fakes import STOP, FakeEngine, Fault, ask, following, tell
+from validate.records import PromptSet
+from validate.report import Report, sentences
+from validate.subject import examine
+
+LENGTHS = (1, 5, 9, 13, 30)
+
+
+def examined(engine: FakeEngine, asked: PromptSet, *, gap: float = 1.0, epsilon: float = 0.0) -> Report:
+    """The report of an engine against the right answers."""
+    return examine(engine, asked, tell(asked, gap), epsilon=epsilon, say=lambda _: None)
+
+
+def test_a_right_subject_passes_and_everything_was_run() -> None:
+    engine = FakeEngine()
+    report = examined(engine, ask(LENGTHS))
+    assert report.passed
+    assert report.checks == {"oracle": 5, "after-another": 5, "repeated": 5, "heldout": 1}
+    assert (report.prompts, report.tokens, report.agreed) == (5, 40, 40)
+    assert (report.heldout_tokens, report.heldout_agreed) == (4, 4)
+
+
+def test_each_prompt_runs_once_more_after_another_and_then_after_itself() -> None:
+    asked = ask(LENGTHS)
+    engine = FakeEngine()
+    examined(engine, asked)
+    runs = engine.requests[:-1]
+    ids = [prompt.ids for prompt in asked.prompts]
+    assert runs[:5] == ids
+    repeats = runs[6:]
+    assert sorted(repeats) == sorted(ids * 2)
+    assert all(repeats[n] == repeats[n + 1] for n in range(0, 10, 2))
+    assert all(len(runs[n]) >= len(runs[n + 1]) for n in range(6, 15))
+    assert runs[5] != repeats[0]
+
+
+def test_a_single_prompt_has_a_stranger_too() -> None:
+    engine = FakeEngine()
+    examined(engine, ask((4,)))
+    first, stranger, second, third, _ = engine.requests
+    assert first == second == third != stranger
+
+
+@pytest.mark.parametrize(
+    ("fault", "stop", "check"),
+    [
+        ("remembers", False, "after-another"),
+        ("flickers", False, "repeated"),
+        ("long", False, "oracle"),
+        ("shorter", False, "oracle"),
+        ("stops-always", False, "oracle"),
+        ("ignores-stop", True, "oracle"),
+        ("heldout", False, "heldout"),
+    ],
+)
+def test_a_fault_is_found_by_its_check(fault: Fault, stop: bool, check: str) -> None:
+    asked = ask(LENGTHS, max_new=40, stop=stop)
+    assert examined(FakeEngine(), asked).passed
+    assert any(STOP in answer.tokens[:-1] or stop for answer in tell(asked).answers)
+    report = examined(FakeEngine(fault), asked)
+    assert not report.passed
+    assert {one["check"] for one in report.mismatches} == {check}
+
+
+def test_a_mismatch_says_where_and_what() -> None:
+    asked = ask((4,))
+    report = examined(FakeEngine(off_at=frozenset({6})), asked)
+    history = list(asked.prompts[0].ids)
+    for _ in range(2):
+        history.append(following(history))
+    expected = following(history)
+    assert sentences(report) == (
+        f"oracle: prompt p0, position 2: expected {expected}, got {(expected + 1) % 97}, gap 1.000000"
+    )
+    assert (report.tokens, report.agreed) == (3, 2)
+
+
+def test_many_mismatches_are_cut_short() -> None:
+    report = Report(
+        mismatches=[{"check": "c", "prompt": "p", "position": 0, "expected": 1, "got": None, "gap": None}] * 12
+    )
+    assert sentences(report, limit=10).splitlines()[9:] == [
+        "c: prompt p, position 0: expected 1, got None, gap none",
+        "and 2 more",
+    ]
+
+
+@pytest.mark.parametrize(("epsilon", "passes"), [(0.5, True), (0.25, False), (0.0, False)])
+def test_bfloat16_may_differ_where_the_oracle_is_undecided(epsilon: float, passes: bool) -> None:
+    report = examined(FakeEngine(off_at=frozenset({6, 9})), ask((4, 5)), gap=0.25, epsilon=epsilon)
+    assert report.passed is passes
+    if passes:
+        assert [(one["prompt"], one["position"]) for one in report.exemptions] == [
+            ("p0", 2),
+            ("p0", 5),
+            ("p1", 1),
+            ("p1", 4),
+        ]
+        assert report.facts()["agreement"] == 12 / 16
+
+
+def test_state_is_no_rounding() -> None:
+    report = examined(FakeEngine("remembers"), ask(LENGTHS), gap=0.0, epsilon=1.0)
+    assert {one["check"] for one in report.mismatches} == {"after-another"}
+
+
+def test_facts_are_json() -> None:
+    facts = examined(FakeEngine("heldout"), ask(LENGTHS)).facts()
+    assert json.loads(json.dumps(facts)) == facts
+    differences = {"mean": 0.125, "max": 0.25}
+    assert facts["heldout"] == {"tokens": 4, "agreement": 0.75, "logprob_difference": differences}
+
+
+def test_an_oracle_asked_for_more_serves_for_less() -> None:
+    oracle = tell(ask((4,), max_new=20))
+    report = examine(FakeEngine(), ask((4,), max_new=3), oracle, epsilon=0.0, say=lambda _: None)
+    assert (report.passed, report.tokens) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (ask((5,)), "no answer"),
+        (ask((4,), stop=True), "no answer"),
+        (ask((4,), max_new=9), "an answer of at most 8 tokens"),
+    ],
+)
+def test_an_oracle_that_was_asked_something_else(asked: PromptSet, found: str) -> None:
+    with pytest.raises(BadInput, match=f"prompt p0: the oracle has {found}; accepted: "):
+        examine(FakeEngine(), asked, tell(ask((4,))), epsilon=0.0, say=lambda _: None)
+
+
+def test_an_oracle_without_the_heldout_text() -> None:
+    asked = ask((4,))
+    oracle = tell(asked).model_copy(update={"heldout": ()})
+    with pytest.raises(BadInput, match="window h0: the oracle has no answer"):
+        examine(FakeEngine(), asked, oracle, epsilon=0.0, say=lambda _: None)
+
+
+def test_heldout_text_that_was_not_asked_for_is_left_alone() -> None:
+    asked = ask((4,)).model_copy(update={"heldout": ()})
+    report = examine(FakeEngine("heldout"), asked, tell(ask((4,))), epsilon=0.0, say=lambda _: None)
+    assert (report.passed, report.heldout_tokens) == (True, 0)

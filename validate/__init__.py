@@ -1,0 +1,1 @@
+"""Proof that a build computes what its checkpoint computes, and the measurement of what it costs."""

@@ -1,0 +1,117 @@
+"""Stage `bench`: what a variant costs, measured beside transformers in the same minutes.
+
+A machine's speed drifts from hour to hour, so figures of two runs do not compare. Here the artifact and transformers
+(on the same checkpoint, dtype, prompt and number of threads, in each of its modes) take turns round by round, every
+one in a process of its own. What cannot run is a cell with a reason, not a hole.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ledger.digest import digest_json
+from ledger.errors import BadInput, run_cli
+from ledger.stage import Job, Outcome, run_stage
+from serve.errors import ServeError
+from serve.manifest import MANIFEST, Manifest
+from validate import bench_transformers, bench_worker
+from validate.encode import Encoder
+from validate.flags import Parser
+from validate.pool import Pool
+from validate.rounds import Plan, measure
+
+PREFILL_BUCKETS = 4
+"""Prefill is timed on at most so many whole buckets."""
+
+
+class Recipe(BaseModel):
+    """`prompt_tokens` and `new_tokens` shrink to what the variant holds; `threads` are those of either side."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dtype: Literal["float32", "bfloat16"]
+    prompt_tokens: int = Field(ge=1)
+    new_tokens: int = Field(ge=1)
+    rounds: int = Field(ge=1)
+    threads: int = Field(default=2, ge=1)
+
+
+def plan(recipe: Recipe, kv_max: int, kv_bucket: int) -> Plan:
+    """What fits a variant: the answer gives way last, as decode is what is compared.
+
+    Raises BadInput for a kv_max with no room for a prompt and two tokens.
+    """
+    if kv_max < 3:
+        raise BadInput(f"kv_max: found {kv_max}; accepted by the bench: 3 or more, for a prompt and two tokens")
+    wanted = max(2, recipe.new_tokens)
+    prompt = max(1, min(recipe.prompt_tokens, kv_max - wanted))
+    buckets = max(1, min(PREFILL_BUCKETS, (kv_max - 1) // kv_bucket))
+    return Plan(prompt, min(wanted, kv_max - prompt), min(buckets * kv_bucket, kv_max - 1))
+
+
+def sizes(folder: Path, manifest: Manifest) -> dict[str, float]:
+    """Megabytes (10**6 bytes) of all files a host needs, and of those that only this variant has."""
+    own = (folder / MANIFEST).stat().st_size + sum(ref.bytes for ref in manifest.own_files())
+    every = own + sum(ref.bytes for ref in manifest.files()) - sum(ref.bytes for ref in manifest.own_files())
+    return {"size_mb": round(every / 1e6, 3), "added_mb": round(own / 1e6, 3)}
+
+
+def work(job: Job[Recipe], artifact: Path) -> Outcome:
+    """The stage: an artifact that passed parity in, figures out."""
+    recipe = job.recipe
+    if job.inputs["parity"].verdict != "passed":
+        raise BadInput("--input parity: the verdict is not passed; accepted: the receipt of a passed parity")
+    try:
+        manifest = Manifest.read(artifact)
+    except ServeError as error:
+        raise BadInput(str(error)) from error
+    planned = plan(recipe, manifest.variant.kv_max, manifest.variant.kv_bucket)
+    threads = min(recipe.threads, len(os.sched_getaffinity(0)))
+    # What else the machine was doing: a figure from a busy one says little.
+    busy = round(os.getloadavg()[0], 2)
+    with tempfile.TemporaryDirectory() as name:
+        job.store.lay_out(job.inputs["fetch"].outputs, Path(name), verify=True)
+        encoder = Encoder.from_folder(Path(name))
+        pool = Pool(encoder, room=planned.prompt, forbidden=encoder.placeholders, chooser=random.Random(0))
+        measured = measure(
+            (bench_worker.MODULE, str(artifact.resolve()), str(threads)),
+            (bench_transformers.MODULE, name, recipe.dtype, str(threads)),
+            pool.filled,
+            planned,
+            recipe.rounds,
+        )
+    measured |= {"threads": threads, "cpus": os.cpu_count(), "load_average_before": busy}
+    facts = sizes(artifact, manifest) | {
+        "dtype": recipe.dtype,
+        "prompt_tokens": planned.prompt,
+        "new_tokens": planned.new,
+        "prefill_tokens": planned.prefill,
+        # Followers print the figures, so they must follow a new measurement although no figure is a fact.
+        "measurement": digest_json(measured),
+    }
+    return Outcome(facts=facts, measured=measured)
+
+
+def main() -> int:
+    """`python -m validate.bench`, a stage; --artifact says which folder."""
+    parser = Parser("bench", add_help=False)
+    parser.add_argument("--artifact", required=True, type=Path, metavar="DIR", help="the variant's folder")
+    flags, rest = parser.parse_known_args()
+    return run_stage(
+        "bench",
+        Recipe,
+        lambda job: work(job, flags.artifact),
+        modules=("validate.bench",),
+        packages=("numpy", "jaxlib", "torch", "transformers"),
+        argv=rest,
+    )
+
+
+if __name__ == "__main__":
+    run_cli(main)

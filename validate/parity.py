@@ -1,0 +1,92 @@
+"""Stage `parity`: the saved artifact, loaded in this fresh process by the code that ships, against the oracle.
+
+What is tested is what is published: serve.engine reads the artifact's folder, and this process never imports torch or
+transformers, so nothing of the oracle can help it. With --artifact and without --recipe it is the command for
+anyone's own prompts (validate/parity_cli.py).
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ledger.digest import sha256_file
+from ledger.errors import BadInput, GateFailed, run_cli
+from ledger.stage import Job, Outcome, run_stage, say
+from serve.engine import Engine
+from serve.errors import ServeError
+from serve.manifest import MANIFEST
+from validate import parity_cli
+from validate.flags import Parser
+from validate.records import Oracle, PromptSet
+from validate.report import sentences
+from validate.subject import examine
+
+ORACLE_ONLY = frozenset({"torch", "transformers"})
+
+
+class Recipe(BaseModel):
+    """`epsilon`, in logits, was declared before the run; float32 has no exemption and ignores it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dtype: Literal["float32", "bfloat16"]
+    epsilon: float = Field(ge=0.0)
+
+
+def require_clean_process() -> None:
+    """GateFailed when a library of the oracle is loaded here."""
+    found = sorted(ORACLE_ONLY & sys.modules.keys())
+    if found:
+        raise GateFailed(f"parity: {found[0]} is loaded in the process under test; accepted: serve and what it needs")
+
+
+def work(job: Job[Recipe], folder: Path) -> Outcome:
+    """The stage: artifact, prompt set and oracle in; passed or failed out, with every difference named."""
+    require_clean_process()
+    asked = PromptSet.model_validate(job.store.read_json(job.inputs["prompts"].outputs["prompts.json"]))
+    oracle = Oracle.model_validate(job.store.read_json(job.inputs["oracle"].outputs["oracle.json"]))
+    epsilon = 0.0 if job.recipe.dtype == "float32" else job.recipe.epsilon
+    try:
+        with closing(Engine.load(folder)) as engine:
+            found = engine.manifest.variant.dtype
+            if found != job.recipe.dtype:
+                raise BadInput(f"--artifact {folder} is {found}; accepted: {job.recipe.dtype}, as the recipe says")
+            report = examine(engine, asked, oracle, epsilon=epsilon, say=say)
+    except ServeError as error:
+        raise BadInput(str(error)) from error
+    require_clean_process()
+    return Outcome(
+        facts=report.facts()
+        | {"artifact": sha256_file(folder / MANIFEST), "dtype": job.recipe.dtype, "epsilon": epsilon},
+        measured={"parts": report.seconds},
+        verdict="passed" if report.passed else "failed",
+        message=sentences(report),
+    )
+
+
+def main() -> int:
+    """`python -m validate.parity`: a stage where --recipe is given, else the command for own prompts."""
+    if not any(flag.split("=")[0] == "--recipe" for flag in sys.argv[1:]):
+        code = parity_cli.main(sys.argv[1:])
+        require_clean_process()
+        return code
+    parser = Parser("parity", add_help=False)
+    parser.add_argument("--artifact", required=True, type=Path, metavar="DIR", help="the variant's folder")
+    flags, rest = parser.parse_known_args()
+    return run_stage(
+        "parity",
+        Recipe,
+        lambda job: work(job, flags.artifact),
+        modules=("validate.parity",),
+        packages=("numpy", "jaxlib", "ml_dtypes", "pydantic"),
+        argv=rest,
+    )
+
+
+if __name__ == "__main__":
+    run_cli(main)

@@ -1,0 +1,111 @@
+"""One object and one table row per variant, made from the receipts of a run.
+
+    python -m validate.summary --out results/NAME/summary.json RECEIPT...     writes the list
+    python -m validate.summary --show CONFIG                                  prints the table
+
+Departs from a report that only knows success: --show also works after a run that failed, and says what is missing or
+failed. Receipts are told apart by where they lie: receipts/CHECKPOINT/fetch.json,
+receipts/CHECKPOINT/VARIANT/STAGE.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from config.loading import load
+from ledger.atomic import write_json
+from ledger.errors import BadInput, run_cli
+from ledger.receipts import Receipt
+from ledger.stage import say
+from validate.flags import Parser
+from validate.rows import STAGES, Row, row
+from validate.table import exemption_lines, table
+
+RESULTS = Path("results")
+ALL_EXEMPTIONS = 40
+"""So many uses of the exemption are printed under the table; beyond, the receipt has them all."""
+
+Receipts = dict[tuple[str, str], dict[str, Receipt]]
+
+
+def grouped(paths: Sequence[Path]) -> Receipts:
+    """Receipts by (checkpoint, variant) and then by stage; what a checkpoint's variants share is under each of them.
+
+    BadInput names a receipt that is missing or damaged.
+    """
+    groups: Receipts = {}
+    shared: dict[str, dict[str, Receipt]] = {}
+    for path in paths:
+        receipt, folder = Receipt.read(path), path.parent
+        if folder.parent.name == "receipts":
+            shared.setdefault(folder.name, {})[receipt.stage] = receipt
+        else:
+            groups.setdefault((folder.parent.name, folder.name), {})[receipt.stage] = receipt
+    return {key: shared.get(key[0], {}) | stages for key, stages in groups.items()}
+
+
+def rows(receipts: Receipts) -> list[Row]:
+    """The summary of a finished run; BadInput for a variant that was not assembled."""
+    made = []
+    for (checkpoint, variant), stages in receipts.items():
+        if "assemble" not in stages:
+            raise BadInput(
+                f"receipt assemble of {checkpoint}/{variant} is missing; accepted: all of a variant's receipts"
+            )
+        made.append(row(checkpoint, stages["assemble"].recipe["variant"], stages))
+    return made
+
+
+def show(config: Path, results: Path = RESULTS) -> str:
+    """The table of a configuration's run as far as it got, the exemptions used, and the release folders."""
+    factory = load(config)
+    run = results / factory.name
+    shown: list[Row] = []
+    notes: list[str] = []
+    for checkpoint in factory.checkpoints.values():
+        for variant in checkpoint.variants:
+            folder = run / "receipts" / checkpoint.name
+            stages = _existing(folder, variant.name)
+            shown.append(row(checkpoint.name, variant.model_dump(mode="json"), stages))
+            if "parity" in stages:
+                notes += exemption_lines(variant.name, stages["parity"].facts["exemptions"])
+    if len(notes) > ALL_EXEMPTIONS:
+        notes[ALL_EXEMPTIONS:] = [f"and {len(notes) - ALL_EXEMPTIONS} more exempt, see {run}/receipts"]
+    releases = [run / "release" / name for name in factory.checkpoints]
+    published = [f"release: {path}" if path.is_dir() else f"release: none yet ({path})" for path in releases]
+    return "\n".join([table(shown), *notes, *published])
+
+
+def _existing(folder: Path, variant: str) -> dict[str, Receipt]:
+    """What there is of a variant's receipts, a failed one in the place of the good one."""
+    named = {"fetch": folder / "fetch.json"} | {stage: folder / variant / f"{stage}.json" for stage in STAGES}
+    stages = {}
+    for stage, path in named.items():
+        for candidate in (path.with_suffix(".failed.json"), path):
+            if candidate.is_file():
+                stages[stage] = Receipt.read(candidate)
+                break
+    return stages
+
+
+def main() -> int:
+    """`python -m validate.summary`."""
+    parser = Parser("summary", "The results of a run, for machines (--out) or for a person (--show).")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the summary of the receipts to FILE")
+    parser.add_argument("--show", type=Path, metavar="CONFIG", help="print the table of the run of CONFIG")
+    parser.add_argument("receipts", nargs="*", type=Path, metavar="RECEIPT", help="with --out: a run's receipts")
+    flags = parser.parse_args()
+    if (flags.out is None) == (flags.show is None) or (flags.out is None) == bool(flags.receipts):
+        raise BadInput("summary: accepted: either --out FILE RECEIPT... or --show CONFIG")
+    if flags.show:
+        say(show(flags.show))
+        return 0
+    made = rows(grouped(flags.receipts))
+    write_json(flags.out, made)
+    say(f"summary: {len(made)} variants, {flags.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(main)
