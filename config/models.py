@@ -164,7 +164,7 @@ class Parity(Strict):
         default=2048, ge=2, description="tokens of held-out text whose log-probabilities are compared"
     )
     bfloat16_epsilon: float = Field(
-        default=0.5,
+        default=0.1,
         ge=0.0,
         description="logits: a bfloat16 graph may choose another token only where the oracle's gap is "
         "smaller; float32 has no exemption",

@@ -35,7 +35,7 @@ from validate.records import Oracle, PromptSet, read_record
 from validate.report import Report, sentences
 from validate.subject import examine
 
-EPSILON = 0.5
+EPSILON = 0.1
 """Logits: the default of parity.bfloat16_epsilon in the configuration."""
 
 

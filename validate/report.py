@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from validate.compare import Difference
+
+BEYOND = 1e9
+"""Nats: stands for a difference that is no finite number."""
 
 
 @dataclass
@@ -62,7 +66,9 @@ class Report:
     def compare_logprobs(self, expected: Sequence[float | None], got: Sequence[float | None]) -> None:
         """Note how far log-probabilities are apart, where both sides have one."""
         pairs = zip(expected, got, strict=False)
-        self.logprob_differences += [abs(a - b) for a, b in pairs if a is not None and b is not None]
+        differences = (abs(a - b) for a, b in pairs if a is not None and b is not None)
+        # A broken build says NaN or minus infinity, which no receipt can hold.
+        self.logprob_differences += [one if math.isfinite(one) else BEYOND for one in differences]
 
 
 def sentences(report: Report, limit: int = 10) -> str:

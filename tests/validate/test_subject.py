@@ -148,3 +148,10 @@ def test_heldout_text_that_was_not_asked_for_is_left_alone() -> None:
     asked = ask((4,)).model_copy(update={"heldout": ()})
     report = examine(FakeEngine("heldout"), asked, tell(ask((4,))), epsilon=0.0, say=lambda _: None)
     assert (report.passed, report.heldout_tokens) == (True, 0)
+
+
+def test_a_logprob_that_is_no_number_still_makes_a_receipt() -> None:
+    report = Report()
+    report.compare_logprobs([-1.0, -2.0, None, -1.0], [float("nan"), float("-inf"), -1.0, -1.25])
+    assert report.logprob_differences == [1e9, 1e9, 0.25]
+    assert json.loads(json.dumps(report.facts(), allow_nan=False))["heldout"]["logprob_difference"]["max"] == 1e9
