@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from serve.manifest import Point
+
+# A deadline measures how busy the machine is.
+settings.register_profile("shared", deadline=None)
+settings.load_profile("shared")
 
 ArtifactOf = Callable[["Point"], Path]
 

@@ -18,7 +18,6 @@ import pytest
 import torch
 from jaxlib import xla_client
 
-from config.geometry import load_text_config
 from ledger.errors import FoundryError
 from ledger.stage import Outcome
 from ledger.store import Store
@@ -34,11 +33,6 @@ from tests.build import TEXT_CONFIG, job, receipt
 ROOT = Path(__file__).parents[2]
 OWNERS = 3
 DYNAMIC = {"dynamic-slice", "dynamic-update-slice", "gather", "scatter", "sort", "while", "conditional", "custom-call"}
-# safetensors_elements of the text model without tables, with the head: torch's own count of the official E2B weights
-# on the meta device (device_parameters_without_tables_with_head of the geometry notes).
-E2B_PARAMETERS = 2_279_759_104
-E2B_SCALARS = 35
-E2B_FREQUENCIES = 256 + 128
 
 POINTS: list[tuple[GraphName, str, int, str]] = [
     ("prefill", "cpu", 1, "float32"),
@@ -244,48 +238,6 @@ def set_order(seed: str) -> list[str]:
     command = [sys.executable, "-c", "print(*{'full_attention', 'sliding_attention'})"]
     environment = os.environ | {"PYTHONHASHSEED": seed}
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()
-
-
-def test_a_full_size_graph_lowers_to_what_the_geometry_counts() -> None:
-    config = load_text_config("gemma-4-E2B-it")
-    found = lower(config, recipe(kv_max=512, kv_bucket=128, dtype="bfloat16", target="inf2"), "decode")
-    weights = found.signature.named("weight").values()
-    elements = {
-        dtype: sum(int(np.prod(w.shape)) for w in weights if w.dtype == dtype) for dtype in ("bfloat16", "float32")
-    }
-    assert elements == {"bfloat16": E2B_PARAMETERS + E2B_SCALARS, "float32": E2B_FREQUENCIES}
-    assert not opcodes(hlo_text(found.hlo)) & DYNAMIC
-
-
-def test_the_matrix_lowers_from_a_configuration_in_two_gigabytes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "recipes.lower", "config/variants.yaml", "--json"]
-    with (tmp_path / "out").open("w+") as out:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)  # the largest of the process and its children
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        rows = json.load(out)
-    assert process.returncode == 0
-    assert usage.ru_maxrss < 2_000_000  # kB
-    by_name = {(row["variant"], row["graph"]): row for row in rows}
-    assert len(by_name) == len(rows) == 10
-    whole = 2 * (E2B_PARAMETERS + E2B_SCALARS) + 4 * E2B_FREQUENCIES
-    assert {by_name[variant, "decode"]["weight_bytes"] for variant in ("512-128", "2048-512", "slim")} == {whole}
-    half = by_name["tp2-2048", "decode"]["weight_bytes"]
-    assert 0.5 * whole < half < 0.52 * whole
-    # 12 sliding and 3 full owners, one KV head of 256 or 512, in bfloat16 (kv_owner_layers of the geometry notes).
-    assert by_name["512-128", "decode"]["state_bytes"] == 2 * 2 * (12 * 512 * 256 + 3 * 512 * 512)
-    assert by_name["2048-512", "decode"]["state_bytes"] == 2 * 2 * (12 * 1024 * 256 + 3 * 2048 * 512)
-    assert {row["state_buffers"] for row in rows} == {30}
-
-
-def test_a_configuration_that_is_not_there_is_one_sentence() -> None:
-    command = [sys.executable, "-m", "recipes.lower", "config/nowhere.yaml"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    assert "config/nowhere.yaml" in done.stderr
 
 
 def test_the_stage_keeps_both_graphs_and_their_facts(tmp_path: Path) -> None:

@@ -181,6 +181,22 @@ def test_rounding_to_bfloat16_leaves_positions_alone() -> None:
     assert kept == {"rotary_emb.full_attention_inv_freq", "rotary_emb.sliding_attention_inv_freq"}
 
 
+@pytest.mark.parametrize("target", FORMS)
+def test_a_form_says_whether_logits_are_rounded(random_model: Any, target: str) -> None:
+    graph = StepGraph(TEXT_CONFIG | {"final_logit_softcapping": None}, 1, "bfloat16", FORMS[target])
+    weights = {name: tensor.bfloat16() for name, tensor in rank_weights(random_model, graph, 0).items()}
+    state = {p.name: torch.zeros(p.shape, dtype=torch.bfloat16) for p in graph.states(1, ROWS, RING)}
+    inputs = {
+        name: tensor if name == "position_ids" else tensor.clamp(min=-1e38).bfloat16()
+        for name, tensor in step_inputs(random_model, IDS[:1], 0).items()
+    }
+    with torch.no_grad():
+        logits, _ = torch.func.functional_call(graph, weights, (inputs, state))
+    assert logits.dtype == torch.float32
+    rounded = torch.equal(logits, logits.bfloat16().float())
+    assert rounded != FORMS[target].float32_head
+
+
 def test_every_tensor_of_the_model_but_its_tables_is_a_weight(random_model: Any) -> None:
     names = [weight.name for weight in StepGraph(TEXT_CONFIG, 1, "float32", FORMS["cpu"]).weights()]
     model = {name.removeprefix("model.") for name in random_model.state_dict()}

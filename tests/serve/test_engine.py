@@ -31,7 +31,7 @@ def recorded(folder: Path, script: Iterable[int] = (), **changes: Any) -> tuple[
     return fakes.engine(folder, made_for, recorder), recorder
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_answers_follow_from_exactly_the_tokens_so_far(tmp_path: Path, data: st.DataObject) -> None:
     window, bucket = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 8))

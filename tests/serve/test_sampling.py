@@ -49,6 +49,7 @@ def of_the_library(logits: Floats, settings: dict[str, Any]) -> npt.NDArray[np.f
         {"temperature": 1.0, "top_k": 5_000},
         {"temperature": 0.7, "top_p": 0.9},
         {"temperature": 1.5, "top_p": 1e-6},
+        {"temperature": 1.5, "top_p": 0.0},
         {"temperature": 1.0, "min_p": 0.05},
         {"temperature": 1.0, "top_k": 64, "top_p": 0.95},
         {"temperature": 1.8, "top_k": 50, "top_p": 0.8, "min_p": 0.1},
@@ -58,6 +59,15 @@ def test_the_distribution_is_the_librarys(settings: dict[str, Any], seed: int) -
     logits = random_logits(seed)
     found = Sampler(Sampling(**settings), ()).probabilities(logits)
     np.testing.assert_allclose(found, of_the_library(logits, settings), rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize(("top_p", "kept"), [(0.5, 2), (0.51, 3), (0.75, 3), (0.25, 1)])
+def test_mass_that_lands_on_top_p_is_enough(top_p: float, kept: int) -> None:
+    settings: dict[str, Any] = {"temperature": 1.0, "top_p": top_p}
+    logits = np.zeros(4, np.float32)  # each a quarter, without rounding
+    found, expected = Sampler(Sampling(**settings), ()).probabilities(logits), of_the_library(logits, settings)
+    assert sorted(found) == sorted(expected)
+    assert np.count_nonzero(found) == kept
 
 
 def test_draws_follow_the_distribution() -> None:

@@ -103,7 +103,7 @@ def test_a_missing_file_is_one_sentence_that_names_it(tmp_path: Path) -> None:
         TensorFile(tmp_path / "gone")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(WHOLE) - 1), st.binary(min_size=1, max_size=4), st.booleans())
 def test_no_damage_raises_anything_else(tmp_path: Path, at: int, noise: bytes, cut: bool) -> None:
     path = tmp_path / "a.safetensors"
