@@ -28,6 +28,7 @@ wildcard_constraints:
     variant=plan.one_of("variant"),
     kv_max=r"\d+",
     kv_bucket=r"\d+",
+    target="cpu|inf2",
     dtype="float32|bfloat16",
     tp=r"\d+",
 

@@ -57,12 +57,8 @@ class Geometry(BaseModel):
                 f"{self.num_hidden_layers} layers of num_hidden_layers"
             )
         if self.layer_types[-1] != "full_attention":
-            raise ValueError(
-                "layer_types: found sliding_attention in the last layer; accepted: full_attention"
-            )
-        unowned = {self.layer_types[i] for i in self.shared_layers} - {
-            self.layer_types[i] for i in self.owner_layers
-        }
+            raise ValueError("layer_types: found sliding_attention in the last layer; accepted: full_attention")
+        unowned = {self.layer_types[i] for i in self.shared_layers} - {self.layer_types[i] for i in self.owner_layers}
         if unowned:
             raise ValueError(
                 f"num_kv_shared_layers: found {self.num_kv_shared_layers}, which leaves "

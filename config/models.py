@@ -62,9 +62,7 @@ class Checkpoint(Strict):
     files: dict[str, Sha256] = Field(
         default={}, description="pins: sha256 by file name; a file with another digest is refused"
     )
-    template_sha256: Sha256 | None = Field(
-        default=None, description="pin: sha256 of the chat template's text"
-    )
+    template_sha256: Sha256 | None = Field(default=None, description="pin: sha256 of the chat template's text")
     reference: str | None = Field(
         default=None,
         description="file in config/reference with public vectors that the oracle must reproduce",
@@ -178,9 +176,7 @@ class Bench(Strict):
     prompt_tokens: int = Field(
         default=96, ge=1, description="tokens of the timed prompt; less where a variant holds less"
     )
-    new_tokens: int = Field(
-        default=128, ge=1, description="tokens generated after it; less where a variant holds less"
-    )
+    new_tokens: int = Field(default=128, ge=1, description="tokens generated after it; less where a variant holds less")
     rounds: int = Field(default=5, ge=1, description="repetitions; the median is reported")
 
 
@@ -214,7 +210,5 @@ def _named(key: Any, checkpoint: Any) -> Any:
     if not isinstance(checkpoint, dict) or not isinstance(key, str):
         return checkpoint
     if checkpoint.get("name", key) != key:
-        raise ValueError(
-            f"{key}.name: found {checkpoint['name']!r}; accepted: {key!r}, the key of the map, or nothing"
-        )
+        raise ValueError(f"{key}.name: found {checkpoint['name']!r}; accepted: {key!r}, the key of the map, or nothing")
     return {**checkpoint, "name": key}

@@ -99,13 +99,9 @@ def _parser() -> _Parser:
                 action=_Once,
                 required=field.is_required(),
                 **_kind_of(key),
-                help=f"{field.description} (default {field.default})"
-                if not field.is_required()
-                else field.description,
+                help=f"{field.description} (default {field.default})" if not field.is_required() else field.description,
             )
-    parser.add_argument(
-        "--slim", action="store_true", default=None, help=Variant.model_fields["slim"].description
-    )
+    parser.add_argument("--slim", action="store_true", default=None, help=Variant.model_fields["slim"].description)
     parser.add_argument("--out", type=Path, required=True, action=_Once, help="file to write")
     return parser
 

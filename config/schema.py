@@ -41,9 +41,7 @@ def defaults_yaml() -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Write both files, or with --check raise GateFailed naming the file that drifted."""
-    parser = argparse.ArgumentParser(
-        prog=_COMMAND, description="generate config/schema.json and defaults.yaml"
-    )
+    parser = argparse.ArgumentParser(prog=_COMMAND, description="generate config/schema.json and defaults.yaml")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file differs")
     parser.add_argument("--folder", type=Path, default=_FOLDER, help="where the files are (default: config)")
     args = parser.parse_args(argv)
@@ -52,9 +50,7 @@ def main(argv: list[str] | None = None) -> int:
         if not args.check:
             write_text(path, text)
         elif not path.is_file() or path.read_text(encoding="utf-8") != text:
-            raise GateFailed(
-                f"{path}: differs from what the models give; run {_COMMAND} and commit the result"
-            )
+            raise GateFailed(f"{path}: differs from what the models give; run {_COMMAND} and commit the result")
     return 0
 
 
@@ -72,9 +68,7 @@ def _model_lines(model: type[Strict]) -> Iterator[str]:
 def _nested_lines(annotation: Any) -> Iterator[str]:
     """The lines below a key that holds a model, a map or a list of models, or one of several models."""
     arguments = get_args(annotation)
-    models = [
-        item for item in (annotation, *arguments) if isinstance(item, type) and issubclass(item, Strict)
-    ]
+    models = [item for item in (annotation, *arguments) if isinstance(item, type) and issubclass(item, Strict)]
     if not models:
         return
     if get_origin(annotation) is dict:

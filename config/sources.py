@@ -33,9 +33,7 @@ class HubSource(Strict):
     repo: str = Field(
         pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", description="owner/name of the repository on the hub"
     )
-    revision: Revision = Field(
-        description="commit of the repository, 40 hexadecimal digits; branches are refused"
-    )
+    revision: Revision = Field(description="commit of the repository, 40 hexadecimal digits; branches are refused")
 
 
 Source = Annotated[TinySource | PathSource | HubSource, Field(discriminator="kind")]

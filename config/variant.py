@@ -21,18 +21,14 @@ class Variant(Strict):
     kv_bucket: int = Field(
         ge=1, description="tokens of one prefill call, at most kv_max; longer prompts take several calls"
     )
-    tp: TensorParallel = Field(
-        default=1, description="tensor parallel degree; must divide the attention heads"
-    )
+    tp: TensorParallel = Field(default=1, description="tensor parallel degree; must divide the attention heads")
     slim: bool = Field(
         default=False,
         description="for hosts with little memory: the host holds the embedding tables and no model",
     )
     batch: int = Field(default=1, ge=1, description="sequences per step; this version builds batch 1 only")
     dtype: DType = Field(default="float32", description="dtype of the graph's weights, activations and cache")
-    kv: Kv = Field(
-        default="device", description="where the cache lives between steps: device (aliased) or host"
-    )
+    kv: Kv = Field(default="device", description="where the cache lives between steps: device (aliased) or host")
     target: Target = Field(default="cpu", description="what the graphs are compiled for")
 
     # pydantic's Literal compares with ==, for which true is 1.

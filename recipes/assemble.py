@@ -56,7 +56,7 @@ def assemble(job: Job[AssembleRecipe], build: Path) -> Manifest:
     folder = Folder(job.store, build, point.name)
     config = job.store.read_json(fetch.outputs["config.json"])["text_config"]
     weight_files = (
-        folder.link(f"../../weights/{point.dtype}/tp{point.tp}-{name}", ref)
+        folder.link(f"../../weights/{point.target}-{point.dtype}/tp{point.tp}-{name}", ref)
         for name, ref in sorted(weights.outputs.items())
     )
     return Manifest(

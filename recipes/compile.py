@@ -41,7 +41,7 @@ def work(job: Job[CompileRecipe]) -> Outcome:
     from serve.runtime.pjrt import Client
 
     lowered = job.inputs["lower"].outputs
-    client = Client()
+    client = Client(ranks=job.inputs["lower"].facts["tp"])
     outputs = {}
     for graph in GRAPHS:
         signature = Signature.model_validate(job.store.read_json(lowered[f"{graph}.signature.json"]))

@@ -66,7 +66,8 @@ def _lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) -
     import torch_xla
     from torch_xla.core.xla_builder import create_placeholder_tensor
 
-    from recipes.stepgraph import FORMS, TORCH, StepGraph, weight_name
+    from recipes.forms import FORMS
+    from recipes.stepgraph import TORCH, StepGraph, weight_name
 
     # Python numbers become constants of the graph, not parameters whose value nobody outside would know.
     torch_xla._XLAC._set_xla_all_numbers_special_scalars(True)
@@ -130,5 +131,6 @@ def work(job: Job[LowerRecipe]) -> Outcome:
         outputs[f"{graph}.hlo.pb"] = job.store.put_bytes(lowered.hlo)
         outputs[f"{graph}.signature.json"] = job.store.put_json(lowered.signature.model_dump(mode="json"))
         facts[graph] = {"instructions": lowered.instructions}
+    facts["tp"] = job.recipe.tp
     facts["ring"] = ring_rows(text_config["sliding_window"], job.recipe.kv_max, job.recipe.kv_bucket)
     return Outcome(outputs=outputs, facts=facts)

@@ -46,11 +46,16 @@ class Wildcards(Protocol):
     variant: str
     kv_max: str
     kv_bucket: str
+    target: str
     dtype: str
     tp: str
 
 
 Recipe = Callable[[Wildcards], str]
+
+
+def _weights_of(variant: Variant) -> str:
+    return f"weights/{variant.target}-{variant.dtype}-tp{variant.tp}"
 
 
 def read_plan(files: Sequence[Path], overrides: Mapping[str, Any]) -> "Plan":
@@ -135,18 +140,15 @@ class Plan:
 
     def weights_of(self, wildcards: Wildcards) -> str:
         """Path of the receipt of the weights that a variant runs on."""
-        return self._weights_receipt(self.variant(wildcards)).format(checkpoint=wildcards.checkpoint)
+        return self.receipt(_weights_of(self.variant(wildcards))).format(checkpoint=wildcards.checkpoint)
 
     def package_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         """Receipts that a release is made from, by the name they are handed over under."""
         variants = self.checkpoint(wildcards).variants
         names = ["fetch", "tables", *(f"{v.name}/{stage}" for v in variants for stage in PER_VARIANT)]
         inputs = {name: self.receipt(name) for name in names}
-        inputs |= {f"weights/{v.dtype}-tp{v.tp}": self._weights_receipt(v) for v in variants}
+        inputs |= {_weights_of(v): self.receipt(_weights_of(v)) for v in variants}
         return {name: path.format(checkpoint=wildcards.checkpoint) for name, path in inputs.items()}
-
-    def _weights_receipt(self, variant: Variant) -> str:
-        return self.receipt(f"weights/{variant.dtype}-tp{variant.tp}")
 
     @staticmethod
     def flags(wildcards: Wildcards, input: Mapping[str, str]) -> str:  # noqa: A002  (snakemake's name)
@@ -188,7 +190,7 @@ class Plan:
         return self.variant(wildcards).model_dump(mode="json", include=keys)
 
     def _weights(self, wildcards: Wildcards) -> dict[str, Any]:
-        return {"dtype": wildcards.dtype, "tp": int(wildcards.tp)}
+        return {"dtype": wildcards.dtype, "tp": int(wildcards.tp), "target": wildcards.target}
 
     def _tables(self, _: Wildcards) -> dict[str, Any]:
         return {}

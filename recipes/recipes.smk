@@ -46,9 +46,9 @@ rule weights:
     input:
         fetch=plan.receipt("fetch"),
     output:
-        plan.receipt("weights/{dtype}-tp{tp}"),
+        plan.receipt("weights/{target}-{dtype}-tp{tp}"),
     log:
-        f"{plan.logs}/weights/{{dtype}}-tp{{tp}}.log",
+        f"{plan.logs}/weights/{{target}}-{{dtype}}-tp{{tp}}.log",
     threads: 1
     resources:
         mem_mb=plan.mem_mb("weights"),
@@ -58,7 +58,7 @@ rule weights:
         code=plan.code["weights"],
         store=plan.store,
     message:
-        "weights {wildcards.checkpoint} {wildcards.dtype} tp{wildcards.tp}"
+        "weights {wildcards.checkpoint} {wildcards.target} {wildcards.dtype} tp{wildcards.tp}"
     shell:
         "python -m recipes.weights --recipe {params.recipe:q} --input fetch={input.fetch}"
         " --store {params.store} --out {output} 2>&1 | tee {log}"

@@ -7,9 +7,9 @@ The conversion keeps an HLO module's aliases only as a module attribute that PJR
 from __future__ import annotations
 
 from jaxlib.mlir import ir
-from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects
-from jaxlib.mlir.dialects import mhlo, stablehlo
 
+from recipes.cpu_dots import rewrite_dots
+from recipes.mlir import context
 from serve.manifest import Signature
 from serve.runtime.pjrt import stablehlo_from_hlo
 
@@ -18,13 +18,7 @@ ALIASING = "tf.aliasing_output"
 
 def module_for_cpu(hlo: bytes, signature: Signature) -> bytes:
     """StableHLO text of `hlo`, without source locations; a step then reuses the state's memory."""
-    registry = ir.DialectRegistry()
-    register_dialects(registry)
-    with ir.Context() as context:
-        context.append_dialect_registry(registry)
-        context.load_all_available_dialects()
-        stablehlo.register_dialect(context)
-        mhlo.register_mhlo_dialect(context)
+    with context():
         module = ir.Module.parse(stablehlo_from_hlo(hlo))
         main = next(op for op in module.body.operations if op.attributes["sym_name"] == ir.StringAttr.get("main"))
         attributes: list[dict[str, ir.Attribute]] = [{} for _ in signature.parameters]
@@ -32,5 +26,6 @@ def module_for_cpu(hlo: bytes, signature: Signature) -> bytes:
             attributes[parameter] = {ALIASING: ir.IntegerAttr.get(ir.IntegerType.get_signless(32), output)}
         main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
         del module.operation.attributes["mhlo.input_output_alias"]
+        rewrite_dots(main)
         text: str = module.operation.get_asm(enable_debug_info=False)
         return text.encode()

@@ -14,17 +14,15 @@ Shared layers read their donor's rows as live tensors of the graph, through the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import Gemma4TextConfig
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.gemma4.modeling_gemma4 import Gemma4TextModel
 
+from recipes.forms import Form, TanhGelu, linear_of
+from recipes.ranks import RowParallel, all_reduce, rank_config
 from serve.manifest import DType, Parameter
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -33,99 +31,9 @@ DTYPES: dict[torch.dtype, DType] = {value: key for key, value in TORCH.items()}
 HEAD, RANK = "lm_head.weight", "rank.onehot"
 
 
-@dataclass(frozen=True)
-class Form:
-    """How the same mathematics is written for one target.
-
-    `grouped` attention multiplies the queries of a KV head's group in one product instead of repeating K and V.
-    `float32_head` keeps the head's accumulator in float32; a rounded bfloat16 logit makes ties.
-    """
-
-    grouped_attention: bool
-    float32_head: bool
-
-
-FORMS = {
-    "cpu": Form(grouped_attention=True, float32_head=True),
-    # The form that published builds are known to have compiled with neuronx-cc 2.23.
-    "inf2": Form(grouped_attention=False, float32_head=False),
-}
-
-
-def rank_config(text_config: dict[str, Any], tp: int) -> Gemma4TextConfig:
-    """The configuration of one rank's share: heads and MLP columns divided, a KV head replicated if need be.
-
-    With 1 < n_kv < tp each KV head serves tp / n_kv ranks, so a rank holds one head, as with n_kv = 1.
-    """
-    share = dict(text_config)
-    share["num_attention_heads"] //= tp
-    share["intermediate_size"] //= tp
-    for key in ("num_key_value_heads", "num_global_key_value_heads"):
-        if share.get(key):
-            share[key] = max(1, share[key] // tp)
-    return Gemma4TextConfig(**share)
-
-
 def weight_name(module_name: str) -> str:
     """The graph's name of a tensor of `StepGraph`: the checkpoint's, less `model.language_model.`."""
-    return {"head": HEAD, "rank": RANK}.get(module_name, module_name.removeprefix("text."))
-
-
-class RowParallel(nn.Linear):
-    """A Linear whose input columns are divided among ranks: partial products are summed over all of them."""
-
-    ranks: int
-
-    @classmethod
-    def of(cls, linear: nn.Linear, ranks: int) -> RowParallel:
-        """`linear` with an all-reduce over `ranks` behind it."""
-        module = cls(linear.in_features, linear.out_features, bias=False, device="meta", dtype=linear.weight.dtype)
-        module.ranks = ranks
-        return module
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Sum over ranks of this rank's x [.., in/tp] times its columns."""
-        return all_reduce(super().forward(x), self.ranks)
-
-
-def all_reduce(x: Tensor, ranks: int) -> Tensor:
-    """The sum of `x` over all ranks; stays in the graph under XLA_ALWAYS_ALLREDUCE=1."""
-    import torch_xla.core.xla_model as xm
-
-    total: Tensor = xm.all_reduce(xm.REDUCE_SUM, x, groups=[list(range(ranks))], pin_layout=False)
-    return total
-
-
-class TanhGelu(nn.Module):
-    """GELU, tanh approximation (Hendrycks & Gimpel, arXiv:1606.08415), in elementary operations."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Elementwise, computed in float32 and rounded once to the dtype of `x`."""
-        y = x.float()
-        inner = math.sqrt(2.0 / math.pi) * (y + 0.044715 * y * y * y)
-        return (0.5 * y * (1.0 + torch.tanh(inner))).to(x.dtype)
-
-
-def grouped_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor,
-    scaling: float,
-    **_: Any,
-) -> tuple[Tensor, None]:
-    """Eager attention without repeated K and V: query [B, H, T, d], key and value [B, K, R, d], mask [B, 1, T, R]."""
-    batch, heads, tokens, width = query.shape
-    kv_heads, rows = key.shape[1:3]
-    grouped = query.reshape(batch, kv_heads, heads // kv_heads * tokens, width)
-    scores = (grouped @ key.transpose(2, 3) * scaling).reshape(batch, heads, tokens, rows) + attention_mask
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
-    output = weights.reshape(batch, kv_heads, heads // kv_heads * tokens, rows) @ value
-    return output.reshape(batch, heads, tokens, width).transpose(1, 2).contiguous(), None
-
-
-ALL_ATTENTION_FUNCTIONS.register("neff_grouped", grouped_attention)
+    return {"head": HEAD, "rank": RANK}.get(module_name, module_name.removeprefix("text.").replace(".linear.", "."))
 
 
 class StaticCache:
@@ -168,12 +76,12 @@ class StepGraph(nn.Module):
             del text.embed_tokens_per_layer
         text.config._attn_implementation = "neff_grouped" if form.grouped_attention else "eager"
         for layer in text.layers:
+            for owner, name in ((layer.self_attn, "o_proj"), (layer.mlp, "down_proj")):
+                linear = linear_of(getattr(owner, name), form)
+                setattr(owner, name, RowParallel(linear, tp) if tp > 1 else linear)
             layer.mlp.act_fn = TanhGelu()
             if self.config.hidden_size_per_layer_input:
                 layer.act_fn = TanhGelu()
-            if tp > 1:
-                layer.self_attn.o_proj = RowParallel.of(layer.self_attn.o_proj, tp)
-                layer.mlp.down_proj = RowParallel.of(layer.mlp.down_proj, tp)
         self.text = text.eval()
 
     def owners(self) -> list[int]:
@@ -241,10 +149,7 @@ class StepGraph(nn.Module):
         return self._logits(hidden[:, 0]), cache.state
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        head: Tensor = self.head
-        if self.form.float32_head:
-            hidden, head = hidden.float(), head.float()
-        logits = (hidden @ head.t()).float()
+        logits = (hidden @ self.head.t()).float()
         if self.tp > 1:
             parts = self.rank[None, :, None] * logits[:, None, :]
             logits = all_reduce(parts, self.tp).reshape(len(logits), -1)

@@ -33,6 +33,7 @@ TABLES = (TOKENS, PER_LAYER)
 # Layers that share K and V store these all the same, untrained; a model that loads them runs and is wrong.
 DECOY = re.compile(r"layers\.(\d+)\.self_attn\.(k_proj|v_proj|k_norm)\.weight")
 SCALAR = ".layer_scalar"
+PIECE = re.compile(r"(.+)\.pieces\.(\d+)")
 
 
 class WeightsRecipe(BaseModel):
@@ -42,6 +43,7 @@ class WeightsRecipe(BaseModel):
 
     dtype: Literal["float32", "bfloat16"]
     tp: int
+    target: Literal["cpu", "inf2"]
 
 
 class Source:
@@ -59,15 +61,19 @@ class Source:
 
     def read(self, weight: Parameter, rank: int) -> Array:
         """The values of `weight` on `rank`, in its shape and dtype."""
+        name = stored_name(weight.name)
         whole: Array
-        if weight.name in self._frequencies:
-            whole = self._frequencies[weight.name]
-        elif weight.name == "rank.onehot":
+        if name in self._frequencies:
+            whole = self._frequencies[name]
+        elif name == "rank.onehot":
             whole = np.eye(self._tp, dtype=np.float32)[rank]
         else:
-            key = TOKENS if weight.name == "lm_head.weight" else weight.name
-            whole = self._checkpoint.tensor(TEXT_PREFIX + key)
-        part = shard(weight.name, whole, rank, self._tp, self._head_dim(weight.name)).astype(NUMPY[weight.dtype])
+            whole = self._checkpoint.tensor(TEXT_PREFIX + (TOKENS if name == "lm_head.weight" else name))
+        part = shard(name, whole, rank, self._tp, self._head_dim(name))
+        if piece := PIECE.fullmatch(weight.name):
+            width = weight.shape[1]
+            part = part[:, int(piece[2]) * width : (int(piece[2]) + 1) * width]
+        part = part.astype(NUMPY[weight.dtype])
         if part.shape != weight.shape:
             raise BadInput(f"checkpoint key for {weight.name}: shape is {part.shape}; accepted: {weight.shape}")
         return part
@@ -76,6 +82,12 @@ class Source:
         layer = re.match(r"layers\.(\d+)\.", name)
         full = layer is not None and self._config["layer_types"][int(layer[1])] == "full_attention"
         return int(self._config["global_head_dim" if full else "head_dim"])
+
+
+def stored_name(weight: str) -> str:
+    """The name of the whole weight that a graph weight is, or is a piece of."""
+    piece = PIECE.fullmatch(weight)
+    return f"{piece[1]}.weight" if piece else weight
 
 
 def check_coverage(keys: Iterable[str], needed: Iterable[str], first_shared: int) -> None:
@@ -99,9 +111,10 @@ def check_coverage(keys: Iterable[str], needed: Iterable[str], first_shared: int
 
 def graph_weights(text_config: dict[str, Any], recipe: WeightsRecipe) -> tuple[Parameter, ...]:
     """The weights that a rank's step graph takes, in its own order."""
-    from recipes.stepgraph import FORMS, StepGraph
+    from recipes.forms import FORMS
+    from recipes.stepgraph import StepGraph
 
-    return tuple(StepGraph(text_config, recipe.tp, recipe.dtype, FORMS["cpu"]).weights())
+    return tuple(StepGraph(text_config, recipe.tp, recipe.dtype, FORMS[recipe.target]).weights())
 
 
 def rope_frequencies(text_config: dict[str, Any]) -> Mapping[str, Array]:
@@ -132,7 +145,7 @@ def work(job: Job[WeightsRecipe]) -> Outcome:
         weights = graph_weights(text_config, recipe)
         source = Source(checkpoint, text_config, recipe.tp)
         first_shared = text_config["num_hidden_layers"] - text_config["num_kv_shared_layers"]
-        from_keys = {weight.name for weight in weights} - source.derived()
+        from_keys = {stored_name(weight.name) for weight in weights} - source.derived()
         check_coverage(checkpoint.names(), from_keys, first_shared)
         outputs = {}
         for rank in range(recipe.tp):

@@ -149,7 +149,7 @@ def stages(fetch: Receipt, store: Store, variant: Point) -> dict[str, Receipt]:
     lower = LowerRecipe.model_validate({name: getattr(variant, name) for name in LowerRecipe.model_fields})
     lowered = receipt("lower", lowering.work(job(lower, store, fetch=fetch)))
     compiled = receipt("compile", compiling.work(job(CompileRecipe(target=variant.target), store, lower=lowered)))
-    weight = WeightsRecipe(dtype=variant.dtype, tp=variant.tp)
+    weight = WeightsRecipe(dtype=variant.dtype, tp=variant.tp, target=variant.target)
     return {
         "fetch": fetch,
         "lower": lowered,

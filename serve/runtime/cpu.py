@@ -1,7 +1,7 @@
-"""Target cpu: the step graphs on XLA:CPU, one client, weights used where the page cache holds them.
+"""Target cpu: the step graphs on XLA:CPU, a device per rank, weights used where the page cache holds them.
 
 Weights are memory-mapped and handed over in place; state buffers are donated to each step, whose outputs take over
-their memory, so a step copies no KV; inputs are fixed arrays that the engine writes into.
+their memory, so a step copies no KV; inputs are fixed arrays that the engine writes into and all ranks read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from serve.tensorfile import NUMPY, TensorFile
 class _Loaded:
     """One graph: its program, fixed inputs, and the argument list that each step completes with the state."""
 
-    def __init__(self, program: Program, signature: Signature, client: Client, weights: dict[str, Any]) -> None:
+    def __init__(
+        self, program: Program, signature: Signature, client: Client, weights: dict[str, Any], ranks: int
+    ) -> None:
         self.program = program
         self.inputs: dict[str, npt.NDArray[np.generic]] = {}
         self.arguments: list[Any] = []
@@ -36,7 +38,7 @@ class _Loaded:
                 self.states.append((number, parameter.name))
             else:
                 array = aligned_zeros(parameter.shape, NUMPY[parameter.dtype])
-                buffer = client.put(array)
+                buffer = client.put([array] * ranks)
                 if parameter.role == "input":
                     self.inputs[parameter.name] = array
             self.arguments.append(buffer)
@@ -50,21 +52,27 @@ class CpuRuntime:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         """Load the artifact in `folder`; ServeError when a file or a weight is missing or damaged."""
-        if manifest.variant.tp != 1:
-            raise ServeError(f"{folder}: tp is {manifest.variant.tp}; target cpu accepts tp 1 in this version")
-        path = locate(folder, manifest.weights[0])
-        file = TensorFile(path)
-        self._check_weights(path, manifest, file)
-        client = Client()
-        weights = {name: client.put(file[name]) for name in file.names()}
-        self._file = file
+        ranks = manifest.variant.tp
+        if len(manifest.weights) != ranks:
+            raise ServeError(
+                f"{folder}: the manifest names {len(manifest.weights)} weight files; tp {ranks} accepts {ranks}"
+            )
+        files = []
+        for ref in manifest.weights:
+            path = locate(folder, ref)
+            files.append(TensorFile(path))
+            self._check_weights(path, manifest, files[-1])
+        client = Client(ranks)
+        weights = {name: client.put([file[name] for file in files]) for name in files[0].names()}
+        self._files = files
         self._graphs = {
-            name: _Loaded(_program(client, folder, graph), graph.signature, client, weights)
+            name: _Loaded(_program(client, folder, graph), graph.signature, client, weights, ranks)
             for name, graph in manifest.graphs.items()
         }
         states = manifest.graphs["decode"].signature.named("state")
         self._state = {
-            name: client.put(aligned_zeros(state.shape, NUMPY[state.dtype])) for name, state in states.items()
+            name: client.put([aligned_zeros(state.shape, NUMPY[state.dtype]) for _ in range(ranks)])
+            for name, state in states.items()
         }
 
     @staticmethod

@@ -23,7 +23,7 @@ from serve.tensorfile import ALIGNMENT
 Array = npt.NDArray[np.generic]
 
 
-class _OneDevice(xla_client.SingleDeviceSharding):  # type: ignore[misc]
+class _Placement(xla_client.SingleDeviceSharding):  # type: ignore[misc]
     """The part of jax.sharding.SingleDeviceSharding that `batched_device_put` reads."""
 
     memory_kind = None
@@ -33,44 +33,47 @@ class _OneDevice(xla_client.SingleDeviceSharding):  # type: ignore[misc]
 
 
 class Program:
-    """A loaded executable."""
+    """A loaded executable, run by every rank at once."""
 
-    def __init__(self, executable: Any) -> None:
+    def __init__(self, executable: Any, client: Client) -> None:
         self._executable = executable
+        self._client = client
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """Execute; arguments and results are device buffers in parameter and output order."""
-        return self._executable.execute(arguments)  # type: ignore[no-any-return]
+        results = self._executable.execute_sharded(arguments).disassemble_into_single_device_arrays()
+        return [self._client.joined(shards) for shards in results]
 
 
 class Client:
-    """One XLA:CPU client with one device; calls block until their result is there."""
+    """One XLA:CPU client with a device per rank; calls block until their result is there.
 
-    def __init__(self) -> None:
-        self._client = xla_client.make_cpu_client(asynchronous=False)
-        self._device = self._client.devices()[0]
-        self._sharding = _OneDevice(self._device)
+    A program compiled here is one rank's; all ranks run it together and meet in its all-reduces.
+    """
 
-    def put(self, array: Array) -> Any:
-        """A device buffer over `array`: in place if it is 64-byte aligned and contiguous, a copy otherwise.
+    def __init__(self, ranks: int = 1) -> None:
+        self._client = xla_client.make_cpu_client(asynchronous=False, num_devices=ranks)
+        self._devices = self._client.devices()
+        self._placements = [_Placement(device) for device in self._devices]
+        self._all = _jax.GSPMDSharding(self._devices, _hlo.HloSharding.replicate()) if ranks > 1 else None
 
-        An in-place buffer sees later writes to `array`, which is how step inputs are passed.
+    def put(self, arrays: Sequence[Array]) -> Any:
+        """A device buffer over one array per rank: in place where it is 64-byte aligned and contiguous, else a copy.
+
+        An in-place buffer sees later writes to its array, which is how step inputs are passed; ranks may share one.
         """
-        shape = SimpleNamespace(shape=array.shape, dtype=array.dtype, ndim=array.ndim, size=array.size, weak_type=False)
-        return _jax.batched_device_put(
-            shape,
-            self._sharding,
-            [array],
-            [self._device],
-            True,
-            False,
-            _jax.HostBufferSemantics.ZERO_COPY,
-            True,
-        )
+        ranked = zip(arrays, self._devices, self._placements, strict=True)
+        return self.joined([_put(array, device, placement) for array, device, placement in ranked])
+
+    def joined(self, shards: Sequence[Any]) -> Any:
+        """One buffer of the ranks' own ones, which need not be equal."""
+        if self._all is None:
+            return shards[0]
+        return _jax.ArrayImpl(shards[0].aval, self._all, list(shards), True, _skip_checks=True)
 
     def compile(self, module: bytes) -> bytes:
         """Compile a StableHLO module (text or bytecode) to a serialized executable for this host's CPU."""
-        executable = self._client.compile_and_load(module, [self._device], _options())
+        executable = self._client.compile_and_load(module, self._devices, self._options())
         return self._client.serialize_executable(executable)  # type: ignore[no-any-return]
 
     def load(self, executable: bytes) -> Program:
@@ -78,17 +81,27 @@ class Client:
 
         Loading runs code: only bytes whose digest a trusted manifest names may come here.
         """
-        return Program(self._client.deserialize_executable(executable, [self._device], _options()))
+        return Program(self._client.deserialize_executable(executable, self._devices, self._options()), self)
+
+    def _options(self) -> Any:
+        ranks = len(self._devices)
+        options = xla_client.CompileOptions()
+        options.env_option_overrides = [("xla_cpu_prefer_vector_width", 512)]
+        options.num_replicas = ranks
+        options.device_assignment = xla_client.DeviceAssignment.create(np.arange(ranks).reshape(ranks, 1))
+        return options
 
 
-def _options() -> Any:
-    options = xla_client.CompileOptions()
-    options.env_option_overrides = [("xla_cpu_prefer_vector_width", 512)]
-    return options
+def _put(array: Array, device: Any, placement: Any) -> Any:
+    shape = SimpleNamespace(shape=array.shape, dtype=array.dtype, ndim=array.ndim, size=array.size, weak_type=False)
+    zero_copy = _jax.HostBufferSemantics.ZERO_COPY
+    return _jax.batched_device_put(shape, placement, [array], [device], True, False, zero_copy, True)
 
 
 def to_numpy(buffer: Any) -> Array:
-    """A read-only view of a device buffer; valid as long as the buffer is."""
+    """A read-only view of a device buffer (the first rank's); valid as long as the buffer is."""
+    if len(buffer._arrays) > 1:
+        buffer = buffer._arrays[0]
     array, _copied = buffer._single_device_array_to_np_array_did_copy()
     return array  # type: ignore[no-any-return]
 

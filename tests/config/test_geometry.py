@@ -92,10 +92,7 @@ def test_tiny_agrees_with_transformers_layer_by_layer() -> None:
             assert attention.k_proj.out_features == geometry.kv_heads_of(i) * geometry.head_dim_of(i)
     donors = {i for i, layer in enumerate(text.layers) if layer.self_attn.store_full_length_kv}
     assert donors == {geometry.donor(i) for i in geometry.shared_layers} == {4, 5}
-    assert (
-        max(v for k, v in shape.items() if k.endswith(("_token_id", "_token_index")) and k != "eos_token_id")
-        < 2048
-    )
+    assert max(v for k, v in shape.items() if k.endswith(("_token_id", "_token_index")) and k != "eos_token_id") < 2048
 
 
 def _tiny(**changes: Any) -> dict[str, Any]:
@@ -125,9 +122,7 @@ def test_global_key_value_heads_count_only_where_k_is_v(tmp_path: Path, k_eq_v: 
         ({"sliding_window": 0}, ("sliding_window", "0", "greater than 0")),
     ],
 )
-def test_unusable_geometry_is_refused(
-    tmp_path: Path, changes: dict[str, Any], parts: tuple[str, ...]
-) -> None:
+def test_unusable_geometry_is_refused(tmp_path: Path, changes: dict[str, Any], parts: tuple[str, ...]) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(_tiny(**changes)), encoding="utf-8")
     with pytest.raises(BadInput) as caught:
@@ -136,9 +131,7 @@ def test_unusable_geometry_is_refused(
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "part"), [("{", "not JSON"), ("[]", "no text_config"), ("{}", "no text_config")]
-)
+@pytest.mark.parametrize(("content", "part"), [("{", "not JSON"), ("[]", "no text_config"), ("{}", "no text_config")])
 def test_file_of_another_kind_is_refused(tmp_path: Path, content: str, part: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(content, encoding="utf-8")

@@ -74,9 +74,7 @@ def test_configuration_survives_a_round_trip(name: str) -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_checkpoint_knows_its_key(name: str) -> None:
-    assert all(
-        key == checkpoint.name for key, checkpoint in load(CONFIG / f"{name}.yaml").checkpoints.items()
-    )
+    assert all(key == checkpoint.name for key, checkpoint in load(CONFIG / f"{name}.yaml").checkpoints.items())
 
 
 def test_variant_is_found_by_name() -> None:

@@ -106,8 +106,6 @@ def test_command_line(tmp_path: Path) -> None:
         str(out),
     ]
     for kv_max, code, start in (("16", 0, ""), ("4", 2, "error: config/demo.yaml with ")):
-        done = subprocess.run(
-            [*command, "--kv-max", kv_max], cwd=ROOT, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*command, "--kv-max", kv_max], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == code and done.stderr.startswith(start), done.stderr
     assert yaml.safe_load(out.read_text(encoding="utf-8"))["name"] == "demo-16-8"

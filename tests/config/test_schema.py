@@ -69,11 +69,7 @@ def _resolved(node: dict[str, Any]) -> list[dict[str, Any]]:
     """The object schemas that a key's value may have."""
     options = [node, node.get("items", {}), node.get("additionalProperties", {}), *node.get("oneOf", ())]
     options += list(node.get("patternProperties", {}).values())
-    names = [
-        option["$ref"].rpartition("/")[2]
-        for option in options
-        if isinstance(option, dict) and "$ref" in option
-    ]
+    names = [option["$ref"].rpartition("/")[2] for option in options if isinstance(option, dict) and "$ref" in option]
     return [SCHEMA["$defs"][name] for name in names]
 
 

@@ -135,7 +135,9 @@ def manifest_of(name: str, graphs: dict[str, Ref], inputs: dict[str, Receipt]) -
         tokens=Tokens(bos=2, stop=(1,), suppress=()),
         ring=20,
         graphs={"prefill": graph("prefill"), "decode": graph("decode")},
-        weights=(file("../../weights/float32/tp1-rank0.safetensors", inputs["weights"].outputs["rank0.safetensors"]),),
+        weights=(
+            file("../../weights/cpu-float32/tp1-rank0.safetensors", inputs["weights"].outputs["rank0.safetensors"]),
+        ),
         tables=file("../../tables/tables.safetensors", inputs["tables"].outputs["tables.safetensors"]),
         tokenizer={"tokenizer.json": file("../../tokenizer.json", fetch["tokenizer.json"])},
         toolchain={"jaxlib": "0"},

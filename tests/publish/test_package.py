@@ -59,12 +59,12 @@ def test_the_folder_holds_everything_and_no_link(run: Command) -> None:
     assert {
         *("README.md", "LICENSE", "NOTICE", "release.json", "config.json", "generation_config.json"),
         *("tokenizer.json", "chat_template.jinja", "tables/tables.safetensors"),
-        *("weights/float32/tp1-rank0.safetensors", "serve/engine.py", "serve/requirements.txt"),
+        *("weights/cpu-float32/tp1-rank0.safetensors", "serve/engine.py", "serve/requirements.txt"),
         *("variants/bf16/manifest.json", "variants/bf16/decode.stablehlo", "variants/bf16/receipts/parity.json"),
     } <= found.keys()
     assert not [path for path in found if path.startswith("model")], "the checkpoint's own tensors are not shipped"
     assert not [path for path in run.release.rglob("*") if path.is_symlink()]
-    assert found["weights/float32/tp1-rank0.safetensors"] == BIG
+    assert found["weights/cpu-float32/tp1-rank0.safetensors"] == BIG
 
 
 def test_every_manifest_resolves_inside_the_folder(run: Command) -> None:

@@ -23,8 +23,8 @@ SHARED = {
     "tokenizer.json",
     "tokenizer_config.json",
     "tables/tables.safetensors",
-    "weights/float32/tp2-rank0.safetensors",
-    "weights/float32/tp2-rank1.safetensors",
+    "weights/cpu-float32/tp2-rank0.safetensors",
+    "weights/cpu-float32/tp2-rank1.safetensors",
 }
 OWN = {f"{graph}.{end}" for graph in GRAPHS for end in ("stablehlo", "xla")} | {"manifest.json"}
 

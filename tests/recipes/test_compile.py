@@ -61,7 +61,7 @@ def lowered(store: Store) -> Receipt:
         )
         outputs[f"{graph}.hlo.pb"] = store.put_bytes(with_aliases(hlo, signature.aliases))
         outputs[f"{graph}.signature.json"] = store.put_json(signature.model_dump(mode="json"))
-    return receipt("lower", Outcome(outputs=outputs))
+    return receipt("lower", Outcome(outputs=outputs, facts={"tp": 1}))
 
 
 def test_modules_and_executables_come_out(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_modules_and_executables_come_out(tmp_path: Path) -> None:
     x = aligned_zeros((16,), np.dtype(np.float32))
     x[:] = 3
     for program in (client.load(executable), client.load(client.compile(module))):
-        state = client.put(aligned_zeros((16,), np.dtype(np.float32)))
+        state = client.put([aligned_zeros((16,), np.dtype(np.float32))])
         for step in (1, 2):
-            result, state = program.run([state, client.put(x)])
+            result, state = program.run([state, client.put([x])])
             assert to_numpy(result).tolist() == [9.0 * (step - 1)] * 16
             assert to_numpy(state).tolist() == [3.0 * step] * 16
 

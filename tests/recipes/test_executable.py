@@ -64,7 +64,7 @@ def rotated(executable: bytes, by: int) -> bytes:
 def run(client: Client, executable: bytes) -> bytes:
     x, y = (aligned_zeros((64, 64), np.dtype(np.float32)) for _ in range(2))
     x[...], y[...] = np.eye(64) * 0.3, 0.01
-    (result,) = client.load(executable).run([client.put(x), client.put(y)])
+    (result,) = client.load(executable).run([client.put([x]), client.put([y])])
     return to_numpy(result).tobytes()
 
 

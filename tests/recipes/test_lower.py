@@ -22,9 +22,10 @@ from ledger.errors import FoundryError
 from ledger.stage import Outcome
 from ledger.store import Store
 from recipes import lowering
+from recipes.forms import FORMS
 from recipes.lowering import Lowered, LowerRecipe, lower, ring_rows
 from recipes.stablehlo import module_for_cpu
-from recipes.stepgraph import FORMS, StepGraph, weight_name
+from recipes.stepgraph import StepGraph, weight_name
 from serve.manifest import GraphName, Manifest, Parameter, Signature
 from serve.runtime.pjrt import Client, Program, aligned_zeros, to_numpy
 from serve.tensorfile import NUMPY
@@ -161,7 +162,7 @@ def in_eager_torch(signature: Signature, target: str, arrays: dict[str, np.ndarr
 def executed(
     client: Client, program: Program, signature: Signature, arrays: dict[str, np.ndarray[Any, Any]]
 ) -> list[Any]:
-    buffers = [client.put(arrays[parameter.name].copy()) for parameter in signature.parameters]
+    buffers = [client.put([arrays[parameter.name].copy()]) for parameter in signature.parameters]
     return [to_numpy(result).copy() for result in program.run(buffers)]
 
 

@@ -35,8 +35,8 @@ def test_slim_and_full_share_graphs_but_no_artifact(plan: Plan) -> None:
 
 def test_tensor_parallel_variants_have_their_own_weights(plan: Plan) -> None:
     folder = "results/inf2/receipts/gemma-4-e2b-it/weights"
-    assert plan.weights_of(of(variant="tp2-slim")) == f"{folder}/bfloat16-tp2.json"
-    assert plan.weights_of(of(variant="slim")) == f"{folder}/bfloat16-tp1.json"
+    assert plan.weights_of(of(variant="tp2-slim")) == f"{folder}/inf2-bfloat16-tp2.json"
+    assert plan.weights_of(of(variant="slim")) == f"{folder}/inf2-bfloat16-tp1.json"
 
 
 def test_variants_of_one_size_share_the_oracle(plan: Plan) -> None:

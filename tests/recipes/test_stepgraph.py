@@ -14,9 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from recipes import stepgraph
+from recipes import ranks, stepgraph
+from recipes.forms import FORMS, TanhGelu
 from recipes.sharding import shard
-from recipes.stepgraph import FORMS, StepGraph, TanhGelu
+from recipes.stepgraph import StepGraph
 from serve.manifest import Parameter
 from tests import build
 from tests.build import TEXT_CONFIG, WINDOW
@@ -143,6 +144,7 @@ class AllReduce:
 def test_ranks_together_are_the_library(random_model: Any, tp: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Two KV heads: one each for two ranks, each one twice for four.
     meeting = AllReduce(tp)
+    monkeypatch.setattr(ranks, "all_reduce", meeting)
     monkeypatch.setattr(stepgraph, "all_reduce", meeting)
     graphs = [StepGraph(TEXT_CONFIG, tp, "float32", FORMS["cpu"]) for _ in range(tp)]
     with ThreadPoolExecutor(tp) as pool:
@@ -179,22 +181,6 @@ def test_rounding_to_bfloat16_leaves_positions_alone() -> None:
     dtypes = {weight.name: weight.dtype for weight in weights}
     kept = {name for name, dtype in dtypes.items() if dtype == "float32"}
     assert kept == {"rotary_emb.full_attention_inv_freq", "rotary_emb.sliding_attention_inv_freq"}
-
-
-@pytest.mark.parametrize("target", FORMS)
-def test_a_form_says_whether_logits_are_rounded(random_model: Any, target: str) -> None:
-    graph = StepGraph(TEXT_CONFIG | {"final_logit_softcapping": None}, 1, "bfloat16", FORMS[target])
-    weights = {name: tensor.bfloat16() for name, tensor in rank_weights(random_model, graph, 0).items()}
-    state = {p.name: torch.zeros(p.shape, dtype=torch.bfloat16) for p in graph.states(1, ROWS, RING)}
-    inputs = {
-        name: tensor if name == "position_ids" else tensor.clamp(min=-1e38).bfloat16()
-        for name, tensor in step_inputs(random_model, IDS[:1], 0).items()
-    }
-    with torch.no_grad():
-        logits, _ = torch.func.functional_call(graph, weights, (inputs, state))
-    assert logits.dtype == torch.float32
-    rounded = torch.equal(logits, logits.bfloat16().float())
-    assert rounded != FORMS[target].float32_head
 
 
 def test_every_tensor_of_the_model_but_its_tables_is_a_weight(random_model: Any) -> None:

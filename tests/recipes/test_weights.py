@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from torch import Tensor
 from ledger.errors import BadInput, FoundryError
 from ledger.stage import Outcome
 from ledger.store import Store
-from recipes import tensorwriter, weights
-from recipes.stepgraph import FORMS, StepGraph
+from recipes import forms, tensorwriter, weights
+from recipes.forms import FORMS
+from recipes.stepgraph import StepGraph
 from recipes.weights import WeightsRecipe
 from serve.manifest import Parameter
 from tests.build import PREFIX, TEXT_CONFIG, fetched, job, text_tensors, traps, write_checkpoint
@@ -35,7 +37,7 @@ def run(folder: Path, tensors: Tensors, config: dict[str, Any] = TEXT_CONFIG, **
     checkpoint, store = folder / "checkpoint", Store(folder / "store")
     checkpoint.mkdir()
     write_checkpoint(checkpoint, config, tensors)
-    chosen = WeightsRecipe.model_validate({"dtype": "float32", "tp": 1} | recipe)
+    chosen = WeightsRecipe.model_validate({"dtype": "float32", "tp": 1, "target": "cpu"} | recipe)
     return weights.work(job(chosen, store, fetch=fetched(checkpoint, store))), store
 
 
@@ -62,6 +64,21 @@ def test_weights_are_the_models_own(tmp_path: Path, tensors: Tensors, random_mod
     assert tensors.keys() - used == tables | traps(TEXT_CONFIG).keys()
     assert outcome.facts == {"tensors": len(found), "layer_scalars_bit_equal": 5}
     assert all(found[f"layers.{layer}.layer_scalar"].item() != 1.0 for layer in range(5))
+
+
+def test_long_bfloat16_linears_come_in_pieces_on_cpu(
+    tmp_path: Path, tensors: Tensors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(forms.FORMS, "cpu", replace(FORMS["cpu"], longest_contraction=64))
+    outcome, store = run(tmp_path, tensors, dtype="bfloat16")
+    found = read(outcome, store)
+    name = "layers.4.mlp.down_proj"
+    whole = tensors[f"{PREFIX}{name}.weight"]
+    count = -(-whole.shape[1] // 64)
+    assert f"{name}.weight" not in found
+    pieces = [found[f"{name}.pieces.{number}"] for number in range(count)]
+    assert len(pieces) > 1
+    assert torch.equal(torch.cat(pieces, 1), whole)
 
 
 @pytest.mark.parametrize("tp", [2, 4])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,15 @@ def test_greedy_tokens_are_transformers(artifact_of: ArtifactOf, random_model: A
 def test_an_answer_is_what_generate_gives(artifact: Path, random_model: Any) -> None:
     made = answer(Engine.load(artifact), prompt(18))
     assert made == continuation(random_model, prompt(18), len(made))
+
+
+@pytest.mark.parametrize("tp", [2, 4])
+def test_ranks_answer_as_one(artifact_of: ArtifactOf, random_model: Any, tp: int) -> None:
+    # Two KV heads: one each for two ranks, each one twice for four.
+    engine = Engine.load(artifact_of(point(tp=tp, name=f"tp{tp}")))
+    for length in (1, 13, 21):
+        made = answer(engine, prompt(length))
+        assert made == continuation(random_model, prompt(length), len(made))
 
 
 def test_log_probabilities_are_transformers(artifact: Path, random_model: Any) -> None:
@@ -138,8 +147,8 @@ def test_weights_stay_in_the_page_cache(artifact: Path, monkeypatch: pytest.Monk
     placed: list[tuple[npt.NDArray[np.generic], Any]] = []
     put = pjrt.Client.put
 
-    def spy(client: pjrt.Client, array: npt.NDArray[np.generic]) -> Any:
-        placed.append((array, put(client, array)))
+    def spy(client: pjrt.Client, arrays: Sequence[npt.NDArray[np.generic]]) -> Any:
+        placed.append((arrays[0], put(client, arrays)))
         return placed[-1][1]
 
     monkeypatch.setattr(pjrt.Client, "put", spy)
@@ -189,7 +198,7 @@ def test_a_step_writes_state_where_it_is(artifact: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda document: document["variant"].update(tp=2), "tp is 2; target cpu accepts tp 1"),
+        (lambda document: document["variant"].update(tp=2), "1 weight files; tp 2 accepts 2"),
         (lambda document: document["variant"].update(target="inf2"), "built for target inf2"),
         (lambda document: parameter(document, "norm.weight").update(shape=[97]), r"weight norm.weight is .*\(97,\)"),
         (

@@ -34,7 +34,7 @@ def test_own_files_and_shared_files(artifact: Path) -> None:
     assert sorted(own) == ["decode.stablehlo", "decode.xla", "prefill.stablehlo", "prefill.xla"]
     shared = {ref.path for ref in manifest.files()} - set(own)
     assert shared == {
-        "../../weights/float32/tp1-rank0.safetensors",
+        "../../weights/cpu-float32/tp1-rank0.safetensors",
         "../../tables/tables.safetensors",
         "../../chat_template.jinja",
         "../../generation_config.json",

@@ -85,7 +85,7 @@ def test_names_of_modules_are_there(name: str) -> None:
 
 def test_names_of_objects_are_there() -> None:
     client = xla_client.make_cpu_client(asynchronous=False)
-    buffer = pjrt.Client().put(np.zeros(1, np.float32))
+    buffer = pjrt.Client().put([np.zeros(1, np.float32)])
     owners: list[tuple[Any, tuple[str, ...]]] = [
         (client, ("devices", "compile_and_load", "serialize_executable", "deserialize_executable")),
         (xla_client.CompileOptions(), ("env_option_overrides",)),
@@ -107,7 +107,7 @@ def test_no_other_file_of_the_server_names_jaxlib() -> None:
 def test_what_is_put_comes_back(shape: tuple[int, ...], dtype: str) -> None:
     array = pjrt.aligned_zeros(shape, NUMPY[dtype])
     array[...] = np.arange(array.size).reshape(shape)
-    found = pjrt.to_numpy(pjrt.Client().put(array))
+    found = pjrt.to_numpy(pjrt.Client().put([array]))
     assert (found.dtype, found.shape) == (array.dtype, shape)
     assert found.tobytes() == array.tobytes()
 
@@ -115,20 +115,20 @@ def test_what_is_put_comes_back(shape: tuple[int, ...], dtype: str) -> None:
 def test_an_aligned_array_is_used_in_place() -> None:
     client = pjrt.Client()
     array = pjrt.aligned_zeros((64,), np.dtype(np.float32))
-    buffer = client.put(array)
+    buffer = client.put([array])
     assert buffer.unsafe_buffer_pointer() == array.ctypes.data
     array[3] = 7
     assert pjrt.to_numpy(buffer)[3] == 7
     odd = pjrt.aligned_zeros((65,), np.dtype(np.float32))[1:]
-    assert client.put(odd).unsafe_buffer_pointer() != odd.ctypes.data
+    assert client.put([odd]).unsafe_buffer_pointer() != odd.ctypes.data
 
 
 def test_a_program_runs_and_keeps_its_state_in_place() -> None:
     client = pjrt.Client()
     program = client.load(client.compile(STEP))
     x = pjrt.aligned_zeros((16,), np.dtype(np.float32))
-    argument = client.put(x)
-    state = client.put(pjrt.aligned_zeros((16,), np.dtype(np.float32)))
+    argument = client.put([x])
+    state = client.put([pjrt.aligned_zeros((16,), np.dtype(np.float32))])
     addresses = []
     for step in (1, 2, 3):
         x[:] = step
