@@ -16,7 +16,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from config.base import CheckpointName, Name, Sha256, Strict
 from config.geometry import Geometry, geometry_names, load_geometry
 from config.reference import reference_names
-from config.sources import HubSource, PathSource, Source, TinySource
+from config.sources import GeometrySource, HubSource, PathSource, Source, TinySource
 from config.variant import DType, Kv, Target, TensorParallel, Variant
 from ledger.errors import BadInput
 
@@ -25,6 +25,7 @@ __all__ = [
     "Checkpoint",
     "DType",
     "Factory",
+    "GeometrySource",
     "HubSource",
     "Kv",
     "Parity",
@@ -166,6 +167,12 @@ class Parity(Strict):
         ge=0.0,
         description="logits: a bfloat16 graph may choose another token only where the oracle's gap is "
         "smaller; float32 has no exemption",
+    )
+    float32_logprob_tolerance: float = Field(
+        default=1e-3,
+        ge=0.0,
+        description="nats: how far a held-out log-probability of a float32 graph may be from the oracle's; "
+        "those of bfloat16 are only reported",
     )
     seed: int = Field(default=0, ge=0, description="seed of the choice of prompts")
 

@@ -45,7 +45,7 @@ class _Once(argparse.Action):
 
 def variant_name(flags: dict[str, Any]) -> str:
     """<kv_max>-<kv_bucket>, followed by whatever differs from the defaults."""
-    extras = [f"tp{flags['tp']}"] if flags.get("tp", 1) != 1 else []
+    extras = [f"{key}{flags[key]}" for key in ("tp", "batch") if flags.get(key, 1) != 1]
     extras += ["slim"] if flags.get("slim") else []
     extras += [
         str(flags[key])

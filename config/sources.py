@@ -19,6 +19,13 @@ class TinySource(Strict):
     steps: int = Field(default=500, ge=1, description="training steps; more steps, larger logit gaps")
 
 
+class GeometrySource(Strict):
+    """Random weights at the true size of the checkpoint's geometry, for measuring without Google's files."""
+
+    kind: Literal["geometry"] = Field(description="geometry: write random weights at full size, no download")
+    seed: int = Field(default=0, ge=0, description="seed of the weights")
+
+
 class PathSource(Strict):
     """A checkpoint folder on this machine."""
 
@@ -36,4 +43,4 @@ class HubSource(Strict):
     revision: Revision = Field(description="commit of the repository, 40 hexadecimal digits; branches are refused")
 
 
-Source = Annotated[TinySource | PathSource | HubSource, Field(discriminator="kind")]
+Source = Annotated[TinySource | GeometrySource | PathSource | HubSource, Field(discriminator="kind")]

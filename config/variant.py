@@ -26,7 +26,9 @@ class Variant(Strict):
         default=False,
         description="for hosts with little memory: the host holds the embedding tables and no model",
     )
-    batch: int = Field(default=1, ge=1, description="sequences per step; this version builds batch 1 only")
+    batch: int = Field(
+        default=1, ge=1, le=64, description="slots: sequences that decode in one step; prefill takes one at a time"
+    )
     dtype: DType = Field(default="float32", description="dtype of the graph's weights, activations and cache")
     kv: Kv = Field(default="device", description="where the cache lives between steps: device (aliased) or host")
     target: Target = Field(default="cpu", description="what the graphs are compiled for")
@@ -38,13 +40,6 @@ class Variant(Strict):
         if isinstance(tp, bool | float):
             raise ValueError(f"found {tp!r}; accepted: {', '.join(map(str, get_args(TensorParallel)))}")
         return tp
-
-    @field_validator("batch")
-    @classmethod
-    def _batch_is_one(cls, batch: int) -> int:
-        if batch != 1:
-            raise ValueError(f"found {batch}; accepted: 1, as this version builds batch 1 only")
-        return batch
 
     @field_validator("kv_bucket")
     @classmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from config.sources import HubSource, Source, TinySource
+from config.sources import GeometrySource, HubSource, Source, TinySource
 from ledger.errors import GateFailed
 
 DATA_FILES: tuple[str, ...] = ("../LICENSE",)
@@ -56,6 +56,12 @@ def origin(source: Source, revision: str) -> str:
                 "trained from\nscratch by neff-foundry on documentation strings of the Python standard library "
                 "(Python Software Foundation\nLicense), to exercise the build. Only its architecture is that of Gemma "
                 f"4, as published in transformers. Its digest\nis {revision}."
+            )
+        case GeometrySource():
+            return (
+                "The weights and compiled graphs in this release derive from no model of Google's: the weights are "
+                "random numbers, written\nby neff-foundry to measure at full size. Only the architecture is that of "
+                f"Gemma 4, as published in transformers. Their\ndigest is {revision}."
             )
         case HubSource():
             model = f"the model {source.repo} at revision {revision}, (c) Google"

@@ -17,7 +17,7 @@ from pydantic import Field, computed_field
 
 from config.base import Sha256, Strict
 from config.geometry import geometry_path
-from config.sources import HubSource, PathSource, Source, TinySource
+from config.sources import GeometrySource, HubSource, PathSource, Source, TinySource
 from ledger.digest import digest_json
 from ledger.errors import BadInput, run_cli
 from ledger.stage import Job, Outcome, run_stage, say
@@ -57,6 +57,12 @@ def obtained(recipe: FetchRecipe) -> Iterator[tuple[Path, dict[str, Any]]]:
             with TemporaryDirectory(prefix="foundry-tiny-") as name:
                 geometry = geometry_path(recipe.geometry or "tiny")
                 yield Path(name), build_tiny(Path(name), geometry=geometry, seed=seed, steps=steps)
+        case GeometrySource(seed=seed):
+            from recipes.random_checkpoint import build_random
+
+            with TemporaryDirectory(prefix="foundry-random-") as name:
+                geometry = geometry_path(recipe.geometry or "tiny")
+                yield Path(name), build_random(Path(name), geometry=geometry, seed=seed)
         case PathSource(path=path):
             if not Path(path).is_dir():
                 raise BadInput(f"source.path: found {path!r}, which is no folder; accepted: a checkpoint folder")
@@ -109,7 +115,7 @@ def work(job: Job[FetchRecipe]) -> Outcome:
             "tensors": len(checkpoint.tensors),
             "text_tensors": len(checkpoint.text_tensors),
         }
-    return Outcome(outputs=outputs, facts=facts | ({"tiny": made} if made else {}), measured=measured)
+    return Outcome(outputs=outputs, facts=facts | ({recipe.source.kind: made} if made else {}), measured=measured)
 
 
 def main() -> int:

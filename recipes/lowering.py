@@ -75,7 +75,8 @@ def _lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) -
     tokens = recipe.kv_bucket if graph == "prefill" else 1
     ring = ring_rows(text_config["sliding_window"], recipe.kv_max, recipe.kv_bucket)
     states = list(model.states(recipe.batch, recipe.kv_max, ring))
-    inputs = list(model.inputs(recipe.batch, tokens, recipe.kv_max, ring))
+    batch = recipe.batch if graph == "decode" else 1
+    inputs = list(model.inputs(batch, tokens, recipe.kv_max, ring, recipe.batch))
     parameters = [*model.weights(), *inputs, *states]
     tensors = {p.name: create_placeholder_tensor(p.shape, TORCH[p.dtype]) for p in parameters}
     weights = {name: tensors[weight_name(name)] for name in model.weight_names()}
@@ -90,7 +91,7 @@ def _lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) -
         Output(name="logits", role="logits", shape=tuple(logits.shape), dtype="float32"),
         *(Output(name=p.name, role="state", shape=p.shape, dtype=p.dtype) for p in states),
     ]
-    return _finish(context, numbered, outputs, graph, recipe.batch, tokens)
+    return _finish(context, numbered, outputs, graph, batch, tokens)
 
 
 def _finish(

@@ -220,7 +220,12 @@ class Plan:
         return {"reference": self.checkpoint(wildcards).reference}
 
     def _parity(self, wildcards: Wildcards) -> dict[str, Any]:
-        return {"dtype": self.variant(wildcards).dtype, "epsilon": self.factory.parity.bfloat16_epsilon}
+        parity = self.factory.parity
+        return {
+            "dtype": self.variant(wildcards).dtype,
+            "epsilon": parity.bfloat16_epsilon,
+            "logprob_tolerance": parity.float32_logprob_tolerance,
+        }
 
     def _bench(self, wildcards: Wildcards) -> dict[str, Any]:
         return {**self.factory.bench.model_dump(mode="json"), "dtype": self.variant(wildcards).dtype}

@@ -39,19 +39,29 @@ def weight_name(module_name: str) -> str:
 class StaticCache:
     """KV buffers of the owning layers for one step; `update` is what the library's attention calls."""
 
-    def __init__(self, state: dict[str, Tensor], selectors: dict[int, Tensor]) -> None:
-        """`state` maps k.N / v.N to [B, K, R, d]; `selectors` maps layer to [B, 1, R, T], 1 where row takes token."""
+    def __init__(self, state: dict[str, Tensor], selectors: dict[int, Tensor], slot: Tensor | None) -> None:
+        """`state` maps k.N / v.N to [B, K, R, d]; `selectors` maps layer to [b, 1, R, T], 1 where row takes token.
+
+        With `slot`, a one-hot [B], one sequence (b = 1) works in that slot of the state; without, all B do.
+        """
         self.state = dict(state)
         self._selectors = selectors
+        self._chosen = None if slot is None else slot[:, None, None, None] > 0.5
 
     def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Write T new rows and return the whole buffers [B, K, R, d]."""
-        selector = self._selectors[layer]
-        for name, new in ((f"k.{layer}", key), (f"v.{layer}", value)):
-            rows = new if new.shape[2] == 1 else selector @ new
-            taken = selector.sum(-1, keepdim=True) > 0.5
-            self.state[name] = torch.where(taken, rows, self.state[name])
-        return self.state[f"k.{layer}"], self.state[f"v.{layer}"]
+        """Write T new rows and return the working sequences' whole buffers [b, K, R, d]."""
+        return self._write(f"k.{layer}", key, layer), self._write(f"v.{layer}", value, layer)
+
+    def _write(self, name: str, new: Tensor, layer: int) -> Tensor:
+        selector, old = self._selectors[layer], self.state[name]
+        rows = new if new.shape[2] == 1 else selector @ new
+        taken = selector.sum(-1, keepdim=True) > 0.5
+        if self._chosen is None:
+            self.state[name] = torch.where(taken, rows, old)
+            return self.state[name]
+        self.state[name] = torch.where(self._chosen & taken, rows, old)
+        mine = torch.where(self._chosen, old, torch.zeros_like(old)).sum(0, keepdim=True)
+        return torch.where(taken, rows, mine)
 
 
 class StepGraph(nn.Module):
@@ -105,8 +115,11 @@ class StepGraph(nn.Module):
             if not name.endswith("_original_inv_freq"):
                 yield name
 
-    def inputs(self, batch: int, tokens: int, kv_max: int, ring: int) -> Iterator[Parameter]:
-        """What the host computes for one step of `tokens` positions in each of `batch` slots."""
+    def inputs(self, batch: int, tokens: int, kv_max: int, ring: int, slots: int = 1) -> Iterator[Parameter]:
+        """What the host computes for one step of `tokens` positions in each of `batch` sequences.
+
+        With `slots` > `batch` = 1 the sequence is in one slot of a larger state, and `slot` says in which.
+        """
         config, dtype = self.config, DTYPES[self.dtype]
 
         def real(name: str, *shape: int) -> Parameter:
@@ -121,6 +134,8 @@ class StepGraph(nn.Module):
             yield real(f"{kind}_select", 1, rows, tokens)
         if tokens > 1:
             yield real("last", tokens)
+        if slots > batch:
+            yield Parameter(name="slot", role="input", shape=(slots,), dtype=dtype)
 
     def states(self, batch: int, kv_max: int, ring: int) -> Iterator[Parameter]:
         """Key and value buffers [B, kv heads of the rank, rows, head size] of the owning layers."""
@@ -135,7 +150,7 @@ class StepGraph(nn.Module):
         """Logits [B, V] float32 of the last real token, and the new state under the same names."""
         kinds = self.config.layer_types
         selector = {FULL: inputs["full_select"], SLIDING: inputs["sliding_select"]}
-        cache = StaticCache(state, {i: selector[kinds[i]] for i in self.owners()})
+        cache = StaticCache(state, {i: selector[kinds[i]] for i in self.owners()}, inputs.get("slot"))
         hidden = self.text(
             inputs_embeds=inputs["inputs_embeds"],
             per_layer_inputs=inputs.get("per_layer_inputs"),

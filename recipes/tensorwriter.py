@@ -23,21 +23,23 @@ CODES = {str(dtype): code for code, dtype in DTYPES.items()}
 
 def write_tensors(file: IO[bytes], tensors: Iterable[Parameter], read: Callable[[Parameter], Array]) -> None:
     """Write `tensors` to `file`; `read` brings each one when its turn comes, with the promised shape and dtype."""
-    ordered = sorted(tensors, key=lambda tensor: (size(tensor) % ALIGNMENT != 0, tensor.name))
-    header, offset = {}, 0
-    for tensor in ordered:
-        end = offset + size(tensor)
-        header[tensor.name] = {
-            "dtype": CODES[tensor.dtype],
-            "shape": tensor.shape,
-            "data_offsets": (offset, end),
-        }
-        offset = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    file.write(len(text).to_bytes(8, "little") + text)
+    header, ordered = header_of(tensors)
+    file.write(header)
     for tensor in ordered:
         file.write(np.ascontiguousarray(read(tensor)).view(np.uint8).data)
+
+
+def header_of(tensors: Iterable[Parameter]) -> tuple[bytes, list[Parameter]]:
+    """The file's first bytes, padded to the alignment, and the tensors in the order in which their data follow."""
+    ordered = sorted(tensors, key=lambda tensor: (size(tensor) % ALIGNMENT != 0, tensor.name))
+    entries, offset = {}, 0
+    for tensor in ordered:
+        end = offset + size(tensor)
+        entries[tensor.name] = {"dtype": CODES[tensor.dtype], "shape": tensor.shape, "data_offsets": (offset, end)}
+        offset = end
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text, ordered
 
 
 def size(tensor: Parameter) -> int:

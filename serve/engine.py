@@ -1,26 +1,27 @@
-"""Token ids in, token ids out: chunked prefill, ring buffers, greedy and seeded sampling over a runtime.
+"""Token ids in, token ids out: continuous batching over the slots of an artifact.
 
-The engine knows no text. It owns the host side of a step (embedding rows, positions, masks, selectors) and the
-order of steps; the runtime owns weights, state and execution. One request runs at a time: starting another
-supersedes it, and needs no reset, because what a request may read follows from its own positions alone.
+The engine knows no text. A request joins at any step and leaves at any step: it waits for a free slot, is prefilled
+chunk by chunk, then takes part in every decode step until it stops. A chunk of prefill and a decode step of all
+others take turns, so nobody waits longer than one chunk. What a request may read follows from its own positions
+alone, so a slot needs no reset and its neighbours do not matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from serve.errors import ServeError
 from serve.manifest import Manifest, verify
-from serve.rings import Buffers
-from serve.runtime import Inputs, Runtime, load
+from serve.runtime import Runtime, load
 from serve.sampling import GREEDY, Sampler, Sampling, log_softmax, top
+from serve.steps import Steps
 from serve.tables import HostTables
 
 Floats = npt.NDArray[np.float32]
@@ -45,21 +46,54 @@ class Score:
     top: tuple[tuple[int, float], ...]
 
 
+@dataclass(eq=False)
+class Request:
+    """A prompt on its way through a slot; `made` collects its tokens for whoever asked."""
+
+    ids: list[int]
+    budget: int
+    sampler: Sampler
+    stops: frozenset[int]
+    top_logprobs: int | None
+    made: deque[Token] = field(default_factory=deque)
+    count: int = 0
+    filled: int = 0  # prompt tokens whose rows are written
+    last: int = -1  # the token that the next decode step takes
+    done: bool = False
+
+    @property
+    def position(self) -> int:
+        """Where the next decode step writes."""
+        return len(self.ids) + self.count - 1
+
+    def take(self, logits: Floats) -> None:
+        """Choose a token from `logits` [V] and note whether it is the last one."""
+        allowed = self.sampler.allowed(logits)
+        self.last = self.sampler.choose(allowed)
+        self.count += 1
+        finish: Literal["stop", "length"] | None = None
+        if self.last in self.stops:
+            finish = "stop"
+        elif self.count == self.budget:
+            finish = "length"
+        # A request may be cancelled in the middle of a step: its token is no reason to go on.
+        self.done = self.done or finish is not None
+        self.made.append(_token(self.last, allowed, self.top_logprobs, finish))
+
+
 class Engine:
-    """One artifact, loaded and ready."""
+    """One artifact, loaded and ready. Not thread-safe: one thread owns it."""
 
     def __init__(self, manifest: Manifest, runtime: Runtime, tables: HostTables) -> None:
         """Put together what `load` reads; tests bring their own runtime."""
-        point = manifest.variant
         self.manifest = manifest
-        self.kv_max = point.kv_max
-        self._runtime = runtime
-        self._tables = tables
-        self._buffers = Buffers(point.kv_max, manifest.ring, manifest.model.sliding_window)
-        self._prefill_inputs = runtime.inputs("prefill")
-        self._decode_inputs = runtime.inputs("decode")
-        self._lowest = _lowest(self._decode_inputs["full_mask"].dtype)
-        self._request = 0
+        self.kv_max = manifest.variant.kv_max
+        self.slots = manifest.variant.batch
+        self._steps = Steps(manifest, runtime, tables)
+        self._waiting: deque[Request] = deque()
+        self._running: dict[int, Request] = {}
+        # First freed, first used, so that a lone client walks through all slots.
+        self._free = deque(range(self.slots))
 
     @classmethod
     def load(cls, folder: Path, *, check_digests: bool = True) -> Engine:
@@ -70,6 +104,55 @@ class Engine:
         tables = HostTables(folder / manifest.tables.path, manifest.model, slim=manifest.variant.slim)
         return cls(manifest, load(folder, manifest), tables)
 
+    def submit(
+        self,
+        ids: Sequence[int],
+        *,
+        max_new: int,
+        sampling: Sampling = GREEDY,
+        stop_ids: frozenset[int] | None = None,
+        top_logprobs: int | None = None,
+    ) -> Request:
+        """Queue a request to continue `ids` by up to `max_new` tokens, or until both fill `kv_max` positions.
+
+        A token of `stop_ids` (the checkpoint's own when None) ends the answer and is its last token, with finish
+        "stop". ServeError when the prompt is empty, does not fit, or holds an id outside the vocabulary, or when
+        `max_new` is less than 1.
+        """
+        self._check(ids, self.kv_max - 1)
+        if max_new < 1:
+            raise ServeError(f"max_new is {max_new}; 1 or more is accepted")
+        stops = frozenset(self.manifest.tokens.stop) if stop_ids is None else stop_ids
+        sampler = Sampler(sampling, self.manifest.tokens.suppress)
+        request = Request(list(ids), min(max_new, self.kv_max - len(ids)), sampler, stops, top_logprobs)
+        self._waiting.append(request)
+        return request
+
+    def step(self) -> bool:
+        """Admit who can be, run one chunk of the oldest unfinished prefill and one decode step of the others.
+
+        False when there was nothing to do. Requests that are done leave their slots first.
+        """
+        self._release()
+        self._admit()
+        # A request whose prompt is done before this step decodes in it; one that finishes its prefill now has a token.
+        decoding = {slot: request for slot, request in self._running.items() if request.count}
+        filling = next((slot for slot, request in self._running.items() if not request.count), None)
+        if filling is not None:
+            self._prefill(filling, self._running[filling])
+        if decoding:
+            logits = self._steps.decode({slot: (r.last, r.position) for slot, r in decoding.items()})
+            for slot, request in decoding.items():
+                request.take(logits[slot])
+        return filling is not None or bool(decoding)
+
+    def cancel(self, request: Request) -> None:
+        """Forget a request; its slot is free for the next step. Nothing happens if it is finished already.
+
+        Only a mark is left, as an iterator may be closed by the garbage collector in the middle of a step.
+        """
+        request.done = True
+
     def generate(
         self,
         ids: Sequence[int],
@@ -78,61 +161,71 @@ class Engine:
         sampling: Sampling = GREEDY,
         stop_ids: frozenset[int] | None = None,
         top_logprobs: int | None = None,
-    ) -> Iterator[Token]:
-        """Continue `ids` by up to `max_new` tokens, or until prompt and answer fill `kv_max` positions.
+    ) -> Generator[Token, None, None]:
+        """Submit a request and yield its tokens; others that were submitted move along.
 
-        A token of `stop_ids` (the checkpoint's own when None) ends the answer and is yielded with finish "stop".
-        ServeError when the prompt is empty, does not fit, or holds an id outside the vocabulary, or when
-        another request has taken over.
+        The request is cancelled when the iterator is closed before its end. ServeError as for `submit`, at once.
         """
-        self._check(ids, self.kv_max - 1)
-        stops = frozenset(self.manifest.tokens.stop) if stop_ids is None else stop_ids
-        return self._generate(list(ids), max_new, Sampler(sampling, self.manifest.tokens.suppress), stops, top_logprobs)
+        request = self.submit(ids, max_new=max_new, sampling=sampling, stop_ids=stop_ids, top_logprobs=top_logprobs)
+        tokens = self._tokens(request)
+        next(tokens)
+        return tokens
 
-    def _generate(
-        self, ids: list[int], max_new: int, sampler: Sampler, stops: frozenset[int], top_logprobs: int | None
-    ) -> Iterator[Token]:
-        budget = min(max_new, self.kv_max - len(ids))
-        if budget <= 0:
-            return
-        self._request += 1
-        request = self._request
-        logits = self._prefill(ids)
-        for made in range(1, budget + 1):
-            allowed = sampler.allowed(logits)
-            chosen = sampler.choose(allowed)
-            finish: Literal["stop", "length"] | None = None
-            if chosen in stops:
-                finish = "stop"
-            elif made == budget:
-                finish = "length"
-            yield _token(chosen, allowed, top_logprobs, finish)
-            if finish:
-                return
-            if request != self._request:
-                raise ServeError("this request was superseded by a later one; an engine accepts one at a time")
-            logits = self._decode(chosen, len(ids) + made - 1)
+    def _tokens(self, request: Request) -> Generator[Token, None, None]:
+        """The tokens of `request` after one that stands for none, as closing a generator needs it to have begun."""
+        try:
+            yield Token(-1)
+            while request.made or not request.done:
+                if request.made:
+                    yield request.made.popleft()
+                else:
+                    self.step()
+        finally:
+            self.cancel(request)
 
     def score(self, ids: Sequence[int], *, top_logprobs: int = 0) -> list[Score]:
         """Run `ids` one by one through the decode graph; entry i speaks of the token after ids[i].
 
-        The last entry has no next token, so its `logprob` is None. ServeError as for `generate`.
+        The last entry has no next token, so its `logprob` is None. ServeError as for `submit`, and when every slot
+        is taken.
         """
         self._check(ids, self.kv_max)
-        self._request += 1
+        self._release()
+        if not self._free:
+            raise ServeError(f"all {len(self._running)} slots are taken; a free one is needed to score a prompt")
+        slot = self._free[0]
         sampler = Sampler(GREEDY, self.manifest.tokens.suppress)
         scores = []
         for position, token in enumerate(ids):
-            logits = sampler.allowed(self._decode(token, position))
+            logits = sampler.allowed(self._steps.decode({slot: (token, position)})[slot])
             log_probabilities = log_softmax(logits)
             following = ids[position + 1] if position + 1 < len(ids) else None
             logprob = None if following is None else float(log_probabilities[following])
             scores.append(Score(sampler.choose(logits), logprob, top(log_probabilities, top_logprobs)))
+        self._free.rotate(-1)
         return scores
 
     def close(self) -> None:
         """Release the device."""
-        self._runtime.close()
+        self._steps.close()
+
+    def _prefill(self, slot: int, request: Request) -> None:
+        chunk = request.ids[request.filled : request.filled + self.manifest.variant.kv_bucket]
+        logits = self._steps.prefill(slot, chunk, request.filled)
+        request.filled += len(chunk)
+        if request.filled == len(request.ids):
+            request.take(logits)
+
+    def _admit(self) -> None:
+        while self._waiting and self._free:
+            request = self._waiting.popleft()
+            if not request.done:
+                self._running[self._free.popleft()] = request
+
+    def _release(self) -> None:
+        for slot in [slot for slot, request in self._running.items() if request.done]:
+            del self._running[slot]
+            self._free.append(slot)
 
     def _check(self, ids: Sequence[int], room: int) -> None:
         if not 1 <= len(ids) <= room:
@@ -142,48 +235,9 @@ class Engine:
             if not 0 <= token < vocabulary:
                 raise ServeError(f"the prompt holds token id {token}; 0 to {vocabulary - 1} are accepted")
 
-    def _prefill(self, ids: Sequence[int]) -> Floats:
-        bucket = self.manifest.variant.kv_bucket
-        for start in range(0, len(ids), bucket):
-            self._fill(self._prefill_inputs, ids[start : start + bucket], start)
-            logits: Floats = self._runtime.step("prefill")[0]
-        return logits
-
-    def _decode(self, token: int, position: int) -> Floats:
-        self._fill(self._decode_inputs, (token,), position)
-        logits: Floats = self._runtime.step("decode")[0]
-        return logits
-
-    def _fill(self, inputs: Inputs, chunk: Sequence[int], start: int) -> None:
-        """Write one chunk into a graph's inputs; rows beyond it repeat the last position and are not written."""
-        width, real = inputs["position_ids"].shape[1], len(chunk)
-        positions = np.arange(start, start + width)
-        positions[real:] = last = start + real - 1
-        written = positions[:real]
-        inputs["position_ids"][0] = positions
-        self._tables.embed(chunk, inputs["inputs_embeds"][0, :real])
-        if "per_layer_inputs" in inputs:
-            self._tables.embed_per_layer(chunk, inputs["per_layer_inputs"][0, :real])
-        inputs["full_mask"][0, 0] = np.where(self._buffers.full_visible(positions), 0, self._lowest)
-        inputs["sliding_mask"][0, 0] = np.where(self._buffers.ring_visible(positions, last), 0, self._lowest)
-        for name, rows in (
-            ("full_select", self._buffers.full_written(written)),
-            ("sliding_select", self._buffers.ring_written(written)),
-        ):
-            inputs[name][0, 0, :, :real] = rows
-            inputs[name][0, 0, :, real:] = 0
-        if "last" in inputs:
-            inputs["last"][0] = np.arange(width) == real - 1
-
 
 def _token(chosen: int, logits: Floats, top_logprobs: int | None, finish: Literal["stop", "length"] | None) -> Token:
     if top_logprobs is None:
         return Token(chosen, finish=finish)
     log_probabilities = log_softmax(logits)
     return Token(chosen, float(log_probabilities[chosen]), top(log_probabilities, top_logprobs), finish)
-
-
-def _lowest(dtype: np.dtype[np.generic]) -> np.generic:
-    """The mask value of a graph dtype: its lowest finite number, never -inf (NaN on NeuronCores)."""
-    lowest: np.generic = ml_dtypes.finfo(dtype).min  # type: ignore[no-untyped-call]
-    return lowest

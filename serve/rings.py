@@ -31,9 +31,9 @@ class Buffers:
         visible: Bools = self._full <= positions[:, None]
         return visible
 
-    def ring_visible(self, positions: Ints, last: int) -> Bools:
-        """[T, ring]: the slots each query reads when `last` is the highest position written so far."""
-        held = last - (last - self._ring) % len(self._ring)
+    def ring_visible(self, positions: Ints, last: Ints) -> Bools:
+        """[T, ring]: the slots each query reads when `last` [T] is the highest position written so far."""
+        held = last[:, None] - (last[:, None] - self._ring) % len(self._ring)
         queries = positions[:, None]
         visible: Bools = (held >= 0) & (held <= queries) & (held > queries - self._window)
         return visible

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from serve.manifest import Model
 from serve.tensorfile import TensorFile
 
+Ids = Sequence[int] | npt.NDArray[np.int64]
 TOKENS = "embed_tokens.weight"
 PER_LAYER = "embed_tokens_per_layer.weight"
 
@@ -32,11 +33,11 @@ class HostTables:
         self._per_layer = file[PER_LAYER] if model.ple_width else None
         self._per_layer_scale = np.float32(math.sqrt(model.ple_width))
 
-    def embed(self, ids: Sequence[int], out: npt.NDArray[np.generic]) -> None:
+    def embed(self, ids: Ids, out: npt.NDArray[np.generic]) -> None:
         """Write scaled token embeddings of `ids` to `out` [len(ids), H]."""
         out[:] = self._tokens[ids].astype(np.float32) * self._token_scale
 
-    def embed_per_layer(self, ids: Sequence[int], out: npt.NDArray[np.generic]) -> None:
+    def embed_per_layer(self, ids: Ids, out: npt.NDArray[np.generic]) -> None:
         """Write scaled per-layer embeddings of `ids` to `out` [len(ids), L, P]."""
         if self._per_layer is None:
             return

@@ -13,8 +13,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 from transformers import Gemma4ForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
@@ -46,12 +48,12 @@ class OracleModel:
         transformers_logging.disable_progress_bar()
         model, info = Gemma4ForConditionalGeneration.from_pretrained(
             folder,
-            dtype=torch.float32,
+            dtype=torch.bfloat16,
             attn_implementation="sdpa",
             output_loading_info=True,
             local_files_only=True,
         )
-        self.model = model.eval()
+        self.model = _widened(model).eval()
         self.text_config = model.config.get_text_config()
         _check_loading(info, self._shared_layers(), folder)
         greedy = copy.deepcopy(model.generation_config)
@@ -114,11 +116,11 @@ class OracleModel:
 
     def _logits(self, ids: Sequence[int], start: int) -> Iterator[torch.Tensor]:
         """Logits [n, V] after ids[start:], in parts: those of a long window are gigabytes at 262,144 ids."""
-        self.model.set_attn_implementation("eager")
+        self.model.model.language_model.set_attn_implementation("eager")
         try:
             out = self.model.model(input_ids=torch.tensor([list(ids)]), use_cache=False)
         finally:
-            self.model.set_attn_implementation("sdpa")
+            self.model.model.language_model.set_attn_implementation("sdpa")
         cap = self.text_config.final_logit_softcapping
         for rows in out.last_hidden_state[0, start:].split(_ROWS):
             logits = self.model.lm_head(rows)
@@ -126,6 +128,39 @@ class OracleModel:
 
     def _suppress(self, logits: torch.Tensor) -> torch.Tensor:
         return logits.index_fill(-1, self._suppressed, -torch.inf)
+
+
+class _WideRows(nn.Module):
+    """A scaled embedding whose table stays bfloat16: rows are cast up as they are looked up, then scaled in float32."""
+
+    def __init__(self, narrow: Any) -> None:
+        super().__init__()
+        self.weight = narrow.weight
+        self.scale = torch.tensor(narrow.scalar_embed_scale, dtype=torch.float32)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Rows [.., width] of `ids` in float32, bit-equal to those of a float32 table."""
+        return nn.functional.embedding(ids, self.weight).float() * self.scale
+
+
+def _widened(model: Any) -> Any:
+    """The text part of `model` in float32, with its two tables left as stored: full size then fits 24 GB."""
+    text = model.model.language_model
+    for tower in ("vision_tower", "audio_tower", "embed_vision", "embed_audio"):
+        setattr(model.model, tower, None)
+    vocabulary, width = text.embed_tokens.weight.shape
+    head = nn.Linear(width, vocabulary, bias=False, device="meta")
+    head.weight = nn.Parameter(text.embed_tokens.weight.detach().float(), requires_grad=False)
+    model.lm_head = head
+    text.embed_tokens = _WideRows(text.embed_tokens)
+    if text.hidden_size_per_layer_input:
+        text.embed_tokens_per_layer = _WideRows(text.embed_tokens_per_layer)
+    for module in (text.layers, text.norm, text.rotary_emb):
+        module.float()
+    for name in ("per_layer_model_projection", "per_layer_projection_norm"):
+        if hasattr(text, name):
+            getattr(text, name).float()
+    return model
 
 
 def _picks(logits: torch.Tensor) -> Picks:

@@ -30,12 +30,16 @@ ORACLE_ONLY = frozenset({"torch", "transformers"})
 
 
 class Recipe(BaseModel):
-    """`epsilon`, in logits, was declared before the run; float32 has no exemption and ignores it."""
+    """Limits that were declared before the run, each for one dtype and ignored by the other.
+
+    `epsilon`, in logits, exempts tokens of bfloat16; `logprob_tolerance`, in nats, binds float32.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     dtype: Literal["float32", "bfloat16"]
     epsilon: float = Field(ge=0.0)
+    logprob_tolerance: float = Field(ge=0.0)
 
 
 def require_clean_process() -> None:
@@ -50,19 +54,25 @@ def work(job: Job[Recipe], folder: Path) -> Outcome:
     require_clean_process()
     asked = PromptSet.model_validate(job.store.read_json(job.inputs["prompts"].outputs["prompts.json"]))
     oracle = Oracle.model_validate(job.store.read_json(job.inputs["oracle"].outputs["oracle.json"]))
-    epsilon = 0.0 if job.recipe.dtype == "float32" else job.recipe.epsilon
+    recipe, exact = job.recipe, job.recipe.dtype == "float32"
+    epsilon, tolerance = (0.0, recipe.logprob_tolerance) if exact else (recipe.epsilon, None)
     try:
         with closing(Engine.load(folder)) as engine:
             found = engine.manifest.variant.dtype
-            if found != job.recipe.dtype:
-                raise BadInput(f"--artifact {folder} is {found}; accepted: {job.recipe.dtype}, as the recipe says")
-            report = examine(engine, asked, oracle, epsilon=epsilon, say=say)
+            if found != recipe.dtype:
+                raise BadInput(f"--artifact {folder} is {found}; accepted: {recipe.dtype}, as the recipe says")
+            report = examine(engine, asked, oracle, epsilon=epsilon, logprob_tolerance=tolerance, say=say)
     except ServeError as error:
         raise BadInput(str(error)) from error
     require_clean_process()
     return Outcome(
         facts=report.facts()
-        | {"artifact": sha256_file(folder / MANIFEST), "dtype": job.recipe.dtype, "epsilon": epsilon},
+        | {
+            "artifact": sha256_file(folder / MANIFEST),
+            "dtype": recipe.dtype,
+            "epsilon": epsilon,
+            "logprob_tolerance": tolerance,
+        },
         measured={"parts": report.seconds},
         verdict="passed" if report.passed else "failed",
         message=sentences(report),

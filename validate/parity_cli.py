@@ -4,7 +4,8 @@
                               --prompts FILE.jsonl --max-new N --out FILE
 
 Exit code 0: every token agrees under the rule of validate/compare.py; 1: a mismatch, printed and in the receipt; 2:
-bad input. The oracle runs in a process of its own, as this one is under test.
+bad input. The prompts serve as held-out text too: a float32 artifact is also judged on the log-probability of each of
+their tokens. The oracle runs in a process of its own, as this one is under test.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from ledger.atomic import write_bytes, write_json
 from ledger.digest import digest_json, sha256_file
@@ -31,12 +33,14 @@ from serve.manifest import MANIFEST, Manifest
 from validate.encode import Encoder
 from validate.flags import Parser
 from validate.prompt_lines import read_prompts
-from validate.records import Oracle, PromptSet, read_record
+from validate.records import Heldout, Oracle, PromptSet, read_record
 from validate.report import Report, sentences
 from validate.subject import examine
 
 EPSILON = 0.1
 """Logits: the default of parity.bfloat16_epsilon in the configuration."""
+TOLERANCE = 1e-3
+"""Nats: the default of parity.float32_logprob_tolerance in the configuration."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,6 +50,8 @@ def main(argv: Sequence[str]) -> int:
         raise BadInput(f"--max-new is {flags.max_new}; accepted: 1 or more")
     if not flags.bfloat16_epsilon >= 0:
         raise BadInput(f"--bfloat16-epsilon is {flags.bfloat16_epsilon}; accepted: 0 or more logits")
+    if not flags.float32_logprob_tolerance >= 0:
+        raise BadInput(f"--float32-logprob-tolerance is {flags.float32_logprob_tolerance}; accepted: 0 or more nats")
     try:
         return _run(flags)
     except ServeError as error:
@@ -69,6 +75,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="LOGITS",
         help="oracle gap that excuses a difference",
     )
+    parser.add_argument(
+        "--float32-logprob-tolerance",
+        type=float,
+        default=TOLERANCE,
+        metavar="NATS",
+        help="how far a log-probability of a prompt's token may be off",
+    )
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads of the oracle, default 2")
     return parser
 
@@ -83,11 +96,15 @@ def _run(flags: argparse.Namespace) -> int:
         vocab_size=manifest.model.vocab_size,
         max_new=flags.max_new,
     )
-    oracle = read_record(flags.oracle, Oracle) if flags.oracle else _consult(flags, asked)
-    epsilon = 0.0 if manifest.variant.dtype == "float32" else flags.bfloat16_epsilon
+    scored = asked.model_copy(update={"heldout": _windows(asked)})
+    oracle = read_record(flags.oracle, Oracle) if flags.oracle else _consult(flags, scored)
+    exact = manifest.variant.dtype == "float32"
+    epsilon, tolerance = (0.0, flags.float32_logprob_tolerance) if exact else (flags.bfloat16_epsilon, None)
     with closing(Engine.load(flags.artifact)) as engine:
-        report = examine(engine, asked, oracle, epsilon=epsilon, say=say)
-    receipt = _receipt(flags, manifest, report, epsilon, seconds=time.monotonic() - started)
+        given = scored if exact else asked
+        report = examine(engine, given, oracle, epsilon=epsilon, logprob_tolerance=tolerance, say=say)
+    limits = {"dtype": manifest.variant.dtype, "epsilon": epsilon, "logprob_tolerance": tolerance}
+    receipt = _receipt(flags, report, limits, seconds=time.monotonic() - started)
     receipt.write(flags.out)
     if report.passed:
         exempt = f", {len(report.exemptions)} exempt" if report.exemptions else ""
@@ -95,6 +112,11 @@ def _run(flags: argparse.Namespace) -> int:
         return 0
     sys.stderr.write(f"{sentences(report)}\nerror: parity failed; receipt {flags.out}\n")
     return 1
+
+
+def _windows(asked: PromptSet) -> tuple[Heldout, ...]:
+    """Every prompt that has a second token to foretell."""
+    return tuple(Heldout(name=prompt.name, ids=prompt.ids) for prompt in asked.prompts if len(prompt.ids) > 1)
 
 
 def _encoder(flags: argparse.Namespace, manifest: Manifest) -> Encoder:
@@ -127,14 +149,12 @@ def _consult(flags: argparse.Namespace, asked: PromptSet) -> Oracle:
         return read_record(answers, Oracle)
 
 
-def _receipt(
-    flags: argparse.Namespace, manifest: Manifest, report: Report, epsilon: float, *, seconds: float
-) -> Receipt:
+def _receipt(flags: argparse.Namespace, report: Report, limits: dict[str, Any], *, seconds: float) -> Receipt:
     artifact = sha256_file(flags.artifact / MANIFEST)
     against = flags.oracle or flags.checkpoint / "config.json"
     known = {
         "stage": "parity",
-        "recipe": {"dtype": manifest.variant.dtype, "epsilon": epsilon, "max_new": flags.max_new},
+        "recipe": limits | {"max_new": flags.max_new},
         "inputs": {
             "artifact": artifact,
             "prompts": sha256_file(flags.prompts),
@@ -147,7 +167,7 @@ def _receipt(
         **known,
         key=digest_json(known),
         outputs={},
-        facts=report.facts() | {"artifact": artifact, "dtype": manifest.variant.dtype, "epsilon": epsilon},
+        facts=report.facts() | limits | {"artifact": artifact},
         measured={"seconds": round(seconds, 3), "parts": report.seconds},
         verdict="passed" if report.passed else "failed",
     )

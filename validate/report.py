@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,6 +11,8 @@ from validate.compare import Difference
 
 BEYOND = 1e9
 """Nats: stands for a difference that is no finite number."""
+LOGPROBS = "heldout-logprobs"
+"""The check of held-out log-probabilities; its mismatches are of nats, where those of the others are of token ids."""
 
 
 @dataclass
@@ -30,14 +32,13 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differed that may not differ."""
+        """Whether nothing differed that may not differ, in tokens or in held-out log-probabilities."""
         return not self.mismatches
 
     def facts(self) -> dict[str, Any]:
         """The deterministic part, for a receipt; `agreement` is the share of positions that are equal.
 
         The differences of held-out log-probabilities (nats, absolute) tell rounding from a fault that changes no token.
-        They are reported; the verdict is made of tokens alone.
         """
         differences = self.logprob_differences
         return {
@@ -63,20 +64,48 @@ class Report:
         self.mismatches += [{"check": check, "prompt": prompt} | asdict(one) for one in mismatches]
         self.exemptions += [{"check": check, "prompt": prompt} | asdict(one) for one in exempt]
 
-    def compare_logprobs(self, expected: Sequence[float | None], got: Sequence[float | None]) -> None:
-        """Note how far log-probabilities are apart, where both sides have one."""
-        pairs = zip(expected, got, strict=False)
-        differences = (abs(a - b) for a, b in pairs if a is not None and b is not None)
-        # A broken build says NaN or minus infinity, which no receipt can hold.
-        self.logprob_differences += [one if math.isfinite(one) else BEYOND for one in differences]
+    def compare_logprobs(
+        self, window: str, expected: Sequence[float | None], got: Sequence[float | None], tolerance: float | None
+    ) -> None:
+        """Note how far log-probabilities are apart, where one is expected; beyond `tolerance` (nats) is a mismatch.
+
+        Only the position where they are farthest apart becomes a mismatch. Without a tolerance nothing does.
+        """
+        apart = {
+            position: BEYOND if found is None else _difference(wanted, found)
+            for position, (wanted, found) in enumerate(zip(expected, got, strict=False))
+            if wanted is not None
+        }
+        self.logprob_differences += apart.values()
+        if tolerance is None:
+            return
+        self.checks[LOGPROBS] = self.checks.get(LOGPROBS, 0) + 1
+        worst = max(apart, key=apart.__getitem__, default=None)
+        if worst is None or apart[worst] <= tolerance:
+            return
+        said = got[worst]
+        finite = said if said is not None and math.isfinite(said) else None
+        place = {"check": LOGPROBS, "prompt": window, "position": worst}
+        self.mismatches.append(place | {"expected": expected[worst], "got": finite, "gap": None, "limit": tolerance})
 
 
 def sentences(report: Report, limit: int = 10) -> str:
     """The mismatches for a person, one a line, the first `limit` of them."""
-    lines = [
-        f"{one['check']}: prompt {one['prompt']}, position {one['position']}: expected {one['expected']}, "
-        f"got {one['got']}, gap {'none' if one['gap'] is None else format(one['gap'], '.6f')}"
-        for one in report.mismatches[:limit]
-    ]
+    lines = [_sentence(one) for one in report.mismatches[:limit]]
     rest = len(report.mismatches) - len(lines)
     return "\n".join([*lines, f"and {rest} more"] if rest else lines)
+
+
+def _sentence(one: Mapping[str, Any]) -> str:
+    place = f"{one['check']}: prompt {one['prompt']}, position {one['position']}: expected "
+    if one["check"] == LOGPROBS:
+        got = "no finite number" if one["got"] is None else f"{one['got']:.6f}"
+        return f"{place}{one['expected']:.6f} nats, got {got}, accepted: at most {one['limit']} apart"
+    gap = "none" if one["gap"] is None else f"{one['gap']:.6f}"
+    return f"{place}{one['expected']}, got {one['got']}, gap {gap}"
+
+
+def _difference(expected: float, got: float) -> float:
+    apart = abs(expected - got)
+    # A broken build says NaN or minus infinity, which no receipt can hold.
+    return apart if math.isfinite(apart) else BEYOND

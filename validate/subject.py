@@ -2,16 +2,16 @@
 
 Every prompt is run three times. The first run, in the order of the set, is compared with the oracle. The second
 follows another, longer, prompt, so that rows of the cache that the first request never wrote hold somebody else's
-text; the third follows at once. Both must equal the first token for token, in every dtype: an engine may round, not
-remember.
+text; the third follows at once. A subject with several slots then answers all prompts side by side. Every further run
+must equal the first token for token, in every dtype: an engine may round, but neither remember nor overhear.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ledger.errors import BadInput
 from validate.compare import Judged, each, first_difference, follow
@@ -48,8 +48,29 @@ class Subject(Protocol):
     def score(self, ids: Sequence[int]) -> Sequence[HasScore]: ...
 
 
-def examine(subject: Subject, asked: PromptSet, oracle: Oracle, *, epsilon: float, say: Say) -> Report:
-    """Run everything and judge it; `epsilon` is in logits, 0 for float32.
+class HasMade(Protocol):
+    """A submitted request, with the tokens that it has so far."""
+
+    @property
+    def made(self) -> Iterable[HasId]: ...
+
+
+@runtime_checkable
+class Batched(Protocol):
+    """What a subject has besides if it can run `slots` requests side by side: `step` is False when all are done."""
+
+    @property
+    def slots(self) -> int: ...
+
+    def submit(self, ids: Sequence[int], *, max_new: int, stop_ids: frozenset[int] | None = None) -> HasMade: ...
+
+    def step(self) -> bool: ...
+
+
+def examine(
+    subject: Subject, asked: PromptSet, oracle: Oracle, *, epsilon: float, logprob_tolerance: float | None, say: Say
+) -> Report:
+    """Run everything and judge it; `epsilon` is in logits, 0 for float32, `logprob_tolerance` in nats, None for others.
 
     Raises BadInput when the oracle has no answer to one of the prompts.
     """
@@ -67,11 +88,15 @@ def examine(subject: Subject, asked: PromptSet, oracle: Oracle, *, epsilon: floa
                 say(f"{number} of {len(asked.prompts)} prompts, {len(report.mismatches)} mismatches")
     with _timed(report, "repeats"):
         _repeats(subject, asked.prompts, firsts, report)
+    if isinstance(subject, Batched) and subject.slots > 1:
+        with _timed(report, "together"):
+            _together(subject, asked.prompts, firsts, report)
     with _timed(report, "heldout"):
         for window in asked.heldout:
             scores, right = subject.score(window.ids), forced[window.name]
             judged = each(right.tokens, right.gaps, [score.argmax for score in scores], epsilon=epsilon)
-            report.compare_logprobs(right.logprobs, [score.logprob for score in scores])
+            logprobs = [score.logprob for score in scores]
+            report.compare_logprobs(window.name, right.logprobs, logprobs, logprob_tolerance)
             report.heldout_tokens += judged.tokens
             report.heldout_agreed += judged.agreed
             report.add("heldout", window.name, judged.mismatches, judged.exemptions)
@@ -96,9 +121,22 @@ def _repeats(subject: Subject, prompts: Sequence[Prompt], firsts: Mapping[str, l
             report.add(check, prompt.name, [found] if found else [])
 
 
+def _together(subject: Batched, prompts: Sequence[Prompt], firsts: Mapping[str, list[int]], report: Report) -> None:
+    requests = [subject.submit(prompt.ids, max_new=prompt.max_new, stop_ids=_stops(prompt)) for prompt in prompts]
+    while subject.step():
+        pass
+    for prompt, request in zip(prompts, requests, strict=True):
+        found = first_difference(firsts[prompt.name], [token.id for token in request.made])
+        report.add("together", prompt.name, [found] if found else [])
+
+
 def _run(subject: Subject, prompt: Prompt, ids: Sequence[int], limit: int) -> list[int]:
-    stop_ids = None if prompt.stop else frozenset[int]()
-    return [token.id for token in subject.generate(ids, max_new=limit, stop_ids=stop_ids)]
+    return [token.id for token in subject.generate(ids, max_new=limit, stop_ids=_stops(prompt))]
+
+
+def _stops(prompt: Prompt) -> frozenset[int] | None:
+    """The checkpoint's own stop ids, or none at all."""
+    return None if prompt.stop else frozenset()
 
 
 def _matched(asked: PromptSet, oracle: Oracle) -> dict[str, Answer]:

@@ -13,3 +13,5 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # transformers imports torch_xla where it is installed, which warns unless told which device to use.
 os.environ.setdefault("PJRT_DEVICE", "CPU")
+# Importing an optimizer brings in torch's compiler, which starts a pool of worker processes that nobody here needs.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")

@@ -27,12 +27,12 @@ def _refusal(*arguments: str) -> str:
 def test_point_keeps_the_checkpoint_and_replaces_its_variants(tmp_path: Path) -> None:
     out = tmp_path / "new/point.yaml"
     flags = ["--kv-max", "1024", "--kv-bucket", "256", "--tp", "4", "--slim", "--target", "inf2"]
-    main([str(REAL), *flags, "--dtype", "bfloat16", "--batch", "1", "--kv", "host", "--out", str(out)])
+    main([str(REAL), *flags, "--dtype", "bfloat16", "--batch", "4", "--kv", "host", "--out", str(out)])
     (checkpoint,) = load(out).checkpoints.values()
     (variant,) = checkpoint.variants
     assert (variant.size, variant.tp, variant.slim) == ((1024, 256), 4, True)
-    assert (variant.target, variant.dtype, variant.kv) == ("inf2", "bfloat16", "host")
-    assert load(out).name == f"inf2-{variant.name}" == "inf2-1024-256-tp4-slim-bfloat16-host-inf2"
+    assert (variant.target, variant.dtype, variant.kv, variant.batch) == ("inf2", "bfloat16", "host", 4)
+    assert load(out).name == f"inf2-{variant.name}" == "inf2-1024-256-tp4-batch4-slim-bfloat16-host-inf2"
     (base,) = load(REAL).checkpoints.values()
     kept = ("source", "geometry", "files", "reference", "licence")
     assert [getattr(checkpoint, key) for key in kept] == [getattr(base, key) for key in kept]
@@ -44,7 +44,8 @@ def test_flags_left_out_take_the_defaults(tmp_path: Path) -> None:
     main([str(REAL), "--kv-max", "1024", "--kv-bucket", "256", "--out", str(out)])
     (variant,) = next(iter(load(out).checkpoints.values())).variants
     assert variant.name == "1024-256"
-    assert (variant.tp, variant.dtype, variant.target, variant.kv) == (1, "float32", "cpu", "device")
+    assert (variant.tp, variant.batch, variant.slim) == (1, 1, False)
+    assert (variant.dtype, variant.target, variant.kv) == ("float32", "cpu", "device")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_flags_left_out_take_the_defaults(tmp_path: Path) -> None:
             ["--kv-max", "64", "--kv-bucket", "32", "--tp", "8"],
             ("tp is 8", "divisor of the 4 attention heads"),
         ),
-        (["--kv-max", "64", "--kv-bucket", "32", "--batch", "2"], ("batch is 2", "accepted: 1")),
+        (["--kv-max", "64", "--kv-bucket", "32", "--batch", "65"], ("batch is 65", "equal to 64")),
         (["--kv-max", "64", "--kv-bucket", "32", "--tp", "3"], ("--tp", "3", "1, 2, 4, 8, 24")),
         (["--kv-max", "64", "--kv-bucket", "32", "--dtype", "f16"], ("--dtype", "f16", "float32")),
         (["--kv-max", "many", "--kv-bucket", "32"], ("--kv-max", "many", "int")),
@@ -78,8 +79,8 @@ def test_bad_flags_get_one_sentence(tmp_path: Path, flags: list[str], parts: tup
 
 def test_base_is_checked_and_never_overwritten(tmp_path: Path) -> None:
     flags = ("--kv-max", "64", "--kv-bucket", "32", "--out")
-    bad = ROOT / "tests/config/bad/batch_two.yaml"
-    assert f"{bad}: checkpoints.demo.variants.0.batch is 2" in _refusal(str(bad), *flags, str(tmp_path / "x"))
+    bad = ROOT / "tests/config/bad/batch_over_limit.yaml"
+    assert f"{bad}: checkpoints.demo.variants.0.batch is 65" in _refusal(str(bad), *flags, str(tmp_path / "x"))
     copy = tmp_path / "base.yaml"
     copy.write_bytes(DEMO.read_bytes())
     assert "--out" in _refusal(str(copy), *flags, str(copy))

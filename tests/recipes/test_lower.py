@@ -26,7 +26,7 @@ from recipes.forms import FORMS
 from recipes.lowering import Lowered, LowerRecipe, lower, ring_rows
 from recipes.stablehlo import module_for_cpu
 from recipes.stepgraph import StepGraph, weight_name
-from serve.manifest import GraphName, Manifest, Parameter, Signature
+from serve.manifest import GRAPHS, GraphName, Manifest, Parameter, Signature
 from serve.runtime.pjrt import Client, Program, aligned_zeros, to_numpy
 from serve.tensorfile import NUMPY
 from tests.build import TEXT_CONFIG, job, receipt
@@ -35,19 +35,23 @@ ROOT = Path(__file__).parents[2]
 OWNERS = 3
 DYNAMIC = {"dynamic-slice", "dynamic-update-slice", "gather", "scatter", "sort", "while", "conditional", "custom-call"}
 
-POINTS: list[tuple[GraphName, str, int, str]] = [
-    ("prefill", "cpu", 1, "float32"),
-    ("decode", "cpu", 1, "float32"),
-    ("prefill", "inf2", 1, "bfloat16"),
-    ("decode", "inf2", 1, "float32"),
-    ("prefill", "cpu", 2, "float32"),
-    ("decode", "inf2", 2, "bfloat16"),
+Named = tuple[GraphName, str, int, str, int]
+POINTS: list[Named] = [
+    ("prefill", "cpu", 1, "float32", 1),
+    ("decode", "cpu", 1, "float32", 1),
+    ("prefill", "inf2", 1, "bfloat16", 1),
+    ("decode", "inf2", 1, "float32", 1),
+    ("prefill", "cpu", 2, "float32", 1),
+    ("decode", "inf2", 2, "bfloat16", 1),
+    ("prefill", "cpu", 1, "float32", 4),
+    ("decode", "cpu", 1, "float32", 4),
+    ("prefill", "inf2", 2, "bfloat16", 4),
 ]
 
 
 @cache
-def lowered(graph: GraphName, target: str, tp: int, dtype: str) -> Lowered:
-    return lower(TEXT_CONFIG, recipe(target=target, tp=tp, dtype=dtype), graph)
+def lowered(graph: GraphName, target: str, tp: int, dtype: str, batch: int = 1) -> Lowered:
+    return lower(TEXT_CONFIG, recipe(target=target, tp=tp, dtype=dtype, batch=batch), graph)
 
 
 def recipe(**changes: Any) -> LowerRecipe:
@@ -65,7 +69,7 @@ def opcodes(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
-def test_the_signature_is_the_programs(point: tuple[GraphName, str, int, str]) -> None:
+def test_the_signature_is_the_programs(point: Named) -> None:
     found = lowered(*point)
     shape = xla_client.XlaComputation(found.hlo).program_shape()
     names = {"float32": np.dtype(np.float32), "int32": np.dtype(np.int32), "bfloat16": NUMPY["bfloat16"]}
@@ -79,21 +83,39 @@ def test_the_signature_is_the_programs(point: tuple[GraphName, str, int, str]) -
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
-def test_every_weight_input_and_state_is_a_parameter_once(point: tuple[GraphName, str, int, str]) -> None:
-    graph, target, tp, dtype = point
+def test_every_weight_input_and_state_is_a_parameter_once(point: Named) -> None:
+    graph, target, tp, dtype, batch = point
     model = StepGraph(TEXT_CONFIG, tp, dtype, FORMS[target])  # type: ignore[arg-type]
-    wanted: list[Parameter] = [*model.weights(), *model.inputs(1, 8 if graph == "prefill" else 1, 44, 20)]
-    wanted += model.states(1, 44, 20)
+    sequences, width = (1, 8) if graph == "prefill" else (batch, 1)
+    wanted: list[Parameter] = [*model.weights(), *model.inputs(sequences, width, 44, 20, batch)]
+    wanted += model.states(batch, 44, 20)
     signature = lowered(*point).signature
     tokens = [parameter for parameter in signature.parameters if parameter.role == "token"]
     found = [parameter for parameter in signature.parameters if parameter.role != "token"]
     assert sorted(found, key=lambda p: p.name) == sorted(wanted, key=lambda p: p.name)
     assert len(tokens) == (tp > 1)
-    assert (signature.graph, signature.batch, signature.tokens) == (graph, 1, 8 if graph == "prefill" else 1)
+    assert (signature.graph, signature.batch, signature.tokens) == (graph, sequences, width)
+
+
+def test_slots_of_one_state_are_filled_one_by_one_and_decode_together() -> None:
+    prefill, decode = (lowered(graph, "cpu", 1, "float32", 4).signature for graph in GRAPHS)
+    alone = lowered("prefill", "cpu", 1, "float32").signature
+    slot = {"slot": Parameter(name="slot", role="input", shape=(4,), dtype="float32")}
+    assert prefill.named("input") == alone.named("input") | slot
+    assert {parameter.shape[0] for parameter in decode.named("input").values()} == {4}
+    assert decode.named("input").keys() == alone.named("input").keys() - {"last"}
+    assert {name: state.shape for name, state in prefill.named("state").items()} == {
+        **{f"{kind}.{layer}": (4, 2, 20, 16) for kind in "kv" for layer in (0, 1)},
+        **{f"{kind}.2": (4, 2, 44, 32) for kind in "kv"},
+    }
+    assert prefill.named("state") == decode.named("state")
+    assert prefill.named("weight") == decode.named("weight") == alone.named("weight")
+    assert len(prefill.aliases) == len(decode.aliases) == 2 * OWNERS
+    assert [signature.outputs[0].shape for signature in (prefill, decode)] == [(1, 512), (4, 512)]
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
-def test_every_state_is_aliased_to_the_output_of_its_name(point: tuple[GraphName, str, int, str]) -> None:
+def test_every_state_is_aliased_to_the_output_of_its_name(point: Named) -> None:
     found = lowered(*point)
     header = hlo_text(found.hlo).split("\n")[0]
     pairs = {int(o): int(p) for o, p in re.findall(r"\{(\d+)\}: \((\d+), \{\}, must-alias\)", header)}
@@ -105,7 +127,7 @@ def test_every_state_is_aliased_to_the_output_of_its_name(point: tuple[GraphName
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
-def test_no_operation_has_a_dynamic_index(point: tuple[GraphName, str, int, str]) -> None:
+def test_no_operation_has_a_dynamic_index(point: Named) -> None:
     text = hlo_text(lowered(*point).hlo)
     found = opcodes(text)
     assert {"dot", "select", "parameter", "tanh"} <= found

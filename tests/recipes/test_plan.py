@@ -50,6 +50,16 @@ def test_prompts_know_the_window_of_the_geometry(plan: Plan) -> None:
     assert (asked["kv_max"], asked["kv_bucket"], asked["window"]) == (512, 128, 512)
 
 
+def test_parity_knows_the_limits_that_were_declared(plan: Plan) -> None:
+    asked = recipe(plan, "parity", variant="slim")
+    declared = plan.factory.parity
+    assert asked == {
+        "dtype": "bfloat16",
+        "epsilon": declared.bfloat16_epsilon,
+        "logprob_tolerance": declared.float32_logprob_tolerance,
+    }
+
+
 def test_the_pins_reach_fetch(plan: Plan) -> None:
     asked = recipe(plan, "fetch")
     assert asked["source"]["revision"] == "9dbdf8a839e4e9e0eb56ed80cc8886661d3817cf"

@@ -175,6 +175,43 @@ def test_state_is_written_where_the_selector_says_and_nowhere_else(random_model:
         assert set(torch.nonzero(~untouched)[:, 0].tolist()) == rows
 
 
+@pytest.mark.parametrize("target", FORMS)
+def test_each_slot_is_the_library_whatever_the_others_do(random_model: Any, target: str) -> None:
+    graph = StepGraph(TEXT_CONFIG, 1, "float32", FORMS[target])
+    weights = rank_weights(random_model, graph, 0)
+    state = {p.name: torch.randn(p.shape) * 50 for p in graph.states(3, ROWS, RING)}
+    untouched = {name: tensor[1].clone() for name, tensor in state.items()}
+    sequences, starts = {0: IDS, 2: IDS[::-1]}, {0: 0, 2: 0}
+    found: dict[int, list[Tensor]] = {0: [], 2: []}
+
+    def take(slot: int, size: int) -> Tensors:
+        starts[slot] += size
+        start = starts[slot] - size
+        return step_inputs(random_model, sequences[slot][start : start + size], start)
+
+    def run(inputs: Tensors) -> Tensor:
+        nonlocal state
+        with torch.no_grad():
+            logits, state = torch.func.functional_call(graph, weights, (inputs, state))
+        return logits
+
+    # Prompts of 17 and 12 tokens, chunk by chunk in turn, one chunk of a single token; then both decode.
+    for slot, size in ((0, 8), (2, 8), (0, 8), (2, 4), (0, 1)):
+        found[slot] += run(take(slot, size) | {"slot": torch.eye(3)[slot]})
+    while starts[0] < len(IDS):
+        first, last = take(0, 1), take(2, 1)
+        logits = run({name: torch.cat([first[name], torch.zeros_like(first[name]), last[name]]) for name in first})
+        found[0].append(logits[0])
+        found[2].append(logits[2])
+
+    for slot, positions in {0: [7, 15, *range(16, 28)], 2: [7, *range(11, 23)]}.items():
+        with torch.no_grad():
+            expected = random_model(torch.tensor([sequences[slot]])).logits[0, positions]
+        torch.testing.assert_close(torch.stack(found[slot]), expected, rtol=0.0, atol=2e-4)
+    for name, tensor in untouched.items():
+        assert torch.equal(state[name][1], tensor)
+
+
 def test_rounding_to_bfloat16_leaves_positions_alone() -> None:
     # A frequency off by 2^-9 turns position 2,048 by four radians.
     weights = StepGraph(TEXT_CONFIG, 1, "bfloat16", FORMS["cpu"]).weights()

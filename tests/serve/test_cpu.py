@@ -20,6 +20,7 @@ from serve.runtime import cpu, pjrt
 from serve.tensorfile import TensorFile
 from tests.build import BOS, TEXT_CONFIG, WINDOW, continuation, point
 from tests.conftest import ArtifactOf
+from tests.serve.noise import fill_buffers
 
 NO_STOP: frozenset[int] = frozenset()
 VOCABULARY = TEXT_CONFIG["vocab_size"]
@@ -110,15 +111,7 @@ def test_bfloat16_is_as_near_to_float32_as_the_library_is(artifact_of: ArtifactO
 
 def test_a_request_needs_no_reset(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = {length: answer(Engine.load(artifact), prompt(length)) for length in (5, 25)}
-    random = np.random.default_rng(0)
-
-    def garbage(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
-        array = zeros(shape, dtype)
-        array[...] = random.normal(0.0, 100.0, shape).astype(dtype)
-        return array
-
-    zeros = pjrt.aligned_zeros
-    monkeypatch.setattr(cpu, "aligned_zeros", garbage)
+    fill_buffers(monkeypatch)
     engine = Engine.load(artifact)
     for length in (25, 5, 25):
         assert answer(engine, prompt(length)) == fresh[length]

@@ -116,14 +116,14 @@ def test_a_stop_id_at_the_limit_is_a_stop(tmp_path: Path) -> None:
     assert [token.finish for token in engine.generate([5], max_new=1)] == ["stop"]
 
 
-@pytest.mark.parametrize(("prompt", "max_new", "made"), [(1, 5, 5), (1, 99, 11), (11, 5, 1), (7, 5, 5), (3, 0, 0)])
+@pytest.mark.parametrize(("prompt", "max_new", "made"), [(1, 5, 5), (1, 99, 11), (11, 5, 1), (7, 5, 5)])
 def test_length_is_max_new_or_what_the_buffers_hold(tmp_path: Path, prompt: int, max_new: int, made: int) -> None:
     engine, recorder = recorded(tmp_path)
     tokens = list(engine.generate([5] * prompt, max_new=max_new, stop_ids=NO_STOP))
     assert len(tokens) == made
-    assert [token.finish for token in tokens] == [None] * (made - 1) + ["length"] * (made > 0)
+    assert [token.finish for token in tokens] == [None] * (made - 1) + ["length"]
     decodes = [graph for graph, _ in recorder.steps if graph == "decode"]
-    assert len(decodes) == max(0, made - 1)
+    assert len(decodes) == made - 1
 
 
 @pytest.mark.parametrize(
@@ -145,15 +145,23 @@ def test_a_prompt_that_does_not_fit_is_refused_at_once(tmp_path: Path, ids: list
     assert not recorder.steps
 
 
-def test_a_later_request_supersedes_an_earlier_one(tmp_path: Path) -> None:
-    engine, _ = recorded(tmp_path)
-    first = engine.generate([5], max_new=5)
-    assert next(first).id == 9
-    second = engine.generate([6], max_new=2)
+@pytest.mark.parametrize("max_new", [0, -1])
+def test_an_answer_of_no_tokens_is_refused_at_once(tmp_path: Path, max_new: int) -> None:
+    engine, recorder = recorded(tmp_path)
+    with pytest.raises(ServeError, match=f"max_new is {max_new}; 1 or more is accepted"):
+        engine.generate([5], max_new=max_new)
+    assert not engine.step()
+    assert not recorder.steps
+
+
+def test_a_later_request_waits_for_the_only_slot(tmp_path: Path) -> None:
+    engine, recorder = recorded(tmp_path)
+    first, second = engine.generate([5], max_new=3), engine.generate([6], max_new=2)
     assert next(second).finish is None
-    with pytest.raises(ServeError, match="superseded"):
-        next(first)
+    assert [graph for graph, _ in recorder.steps] == ["prefill", "decode", "decode", "prefill"]
+    assert [token.finish for token in first] == [None, None, "length"]
     assert next(second).finish == "length"
+    assert len(recorder.steps) == 5
 
 
 def test_log_probabilities_come_only_when_asked_for(tmp_path: Path) -> None:

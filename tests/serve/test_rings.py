@@ -54,7 +54,10 @@ def test_a_query_reads_its_own_past_and_nothing_else(case: tuple[int, int, int, 
             array = np.array(positions)
             full.write(buffers.full_written(array), positions, who)
             sliding.write(buffers.ring_written(array), positions, who)
-            full_visible, ring_visible = buffers.full_visible(array), buffers.ring_visible(array, positions[-1])
+            full_visible, ring_visible = (
+                buffers.full_visible(array),
+                buffers.ring_visible(array, np.full(size, positions[-1])),
+            )
             for row, query in enumerate(positions):
                 past = [(who, position) for position in range(query + 1)]
                 assert full.read(full_visible[row]) == past
@@ -67,11 +70,14 @@ def test_a_ring_of_one_row_less_loses_a_position_that_is_still_needed(window: in
     start = window - 1 + extra
     chunk = np.arange(start, start + bucket)
     enough, short = (Buffers(100, window + bucket - less, window) for less in (1, 2))
-    assert enough.ring_visible(chunk, chunk[-1]).sum(axis=1).tolist() == [window] * bucket
-    assert short.ring_visible(chunk, chunk[-1])[0].sum() == window - 1
+    last = np.full(bucket, chunk[-1])
+    assert enough.ring_visible(chunk, last).sum(axis=1).tolist() == [window] * bucket
+    assert short.ring_visible(chunk, last)[0].sum() == window - 1
 
 
 def test_the_positions_of_a_sliding_window() -> None:
-    # Worked by hand: ring of 5, position 7 written last, so slots hold 5, 6, 7, 3, 4; a window of 3 reads 5, 6, 7.
-    visible = Buffers(9, 5, 3).ring_visible(np.array([7]), 7)
-    assert visible.tolist() == [[True, True, True, False, False]]
+    # Worked by hand: ring of 5, position 7 written last, so rows hold 5, 6, 7, 3, 4; a window of 3 reads 5, 6, 7.
+    # Position 2 of another sequence, written last there, reads 0, 1, 2 where they are.
+    positions = np.array([7, 2, 0])
+    visible = Buffers(9, 5, 3).ring_visible(positions, positions)
+    assert [np.flatnonzero(row).tolist() for row in visible] == [[0, 1, 2], [0, 1, 2], [0]]

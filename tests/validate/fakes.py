@@ -1,7 +1,7 @@
 """A subject whose every token is a formula of the history, and the faults a real one can have."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from validate.records import Answer, Heldout, HeldoutAnswer, Oracle, Prompt, PromptSet
@@ -74,6 +74,41 @@ class FakeEngine:
 
     def close(self) -> None:
         self.closed = True
+
+
+@dataclass
+class Asked:
+    """A request in one of the slots of a `FakeBatchedEngine`."""
+
+    rest: Iterator[Said]
+    made: list[Said] = field(default_factory=list)
+
+
+class FakeBatchedEngine(FakeEngine):
+    """Runs `slots` requests side by side; `overhears`: with company, a request takes its neighbour's third token."""
+
+    def __init__(self, slots: int, fault: Fault = "none", *, overhears: bool = False) -> None:
+        super().__init__(fault)
+        self.slots, self.overhears = slots, overhears
+        self._waiting: list[Asked] = []
+        self.most = 0  # requests that were under way at once
+
+    def submit(self, ids: Sequence[int], *, max_new: int, stop_ids: frozenset[int] | None = None) -> Asked:
+        self._waiting.append(Asked(self.generate(ids, max_new=max_new, stop_ids=stop_ids)))
+        return self._waiting[-1]
+
+    def step(self) -> bool:
+        running = self._waiting[: self.slots]
+        self.most = max(self.most, len(running))
+        for asked in running:
+            token = next(asked.rest, None)
+            if token is None:
+                self._waiting.remove(asked)
+            else:
+                asked.made.append(token)
+        if self.overhears and len(running) > 1 and all(len(asked.made) == 3 for asked in running[:2]):
+            running[0].made[2] = running[1].made[2]
+        return bool(running)
 
 
 def ask(lengths: Sequence[int], *, max_new: int = 8, stop: bool = False) -> PromptSet:

@@ -28,7 +28,7 @@ class Loaded(FakeEngine):
 
 
 class Stage:
-    """The stage on prompts of 4 and 9 ids; the oracle's gap is 0.25 everywhere."""
+    """The stage on prompts of 4 and 9 ids; the oracle's gap is 0.25, and one log-probability is as far off."""
 
     def __init__(self, root: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.checkpoint, self.monkeypatch = root, checkpoint, monkeypatch
@@ -43,6 +43,7 @@ class Stage:
         *,
         recipe: DType | None = None,
         epsilon: float = 0.5,
+        tolerance: float = 0.5,
     ) -> Outcome:
         """On an artifact of `dtype`; the recipe says the same unless it is given."""
         folder = self.root / dtype
@@ -53,7 +54,7 @@ class Stage:
         self.monkeypatch.setattr(parity, "Engine", loader)
         asked = ask((4, 9))
         inputs = {"prompts": self._made("prompts", asked), "oracle": self._made("oracle", tell(asked, gap=0.25))}
-        declared = parity.Recipe(dtype=recipe or dtype, epsilon=epsilon)
+        declared = parity.Recipe(dtype=recipe or dtype, epsilon=epsilon, logprob_tolerance=tolerance)
         return parity.work(Job(declared, inputs, self.store), folder)
 
     def _made(self, stage: str, record: Any) -> Receipt:
@@ -91,6 +92,25 @@ def test_bfloat16_is_judged_by_the_declared_epsilon(stage: Stage, epsilon: float
     assert outcome.verdict == verdict
     assert outcome.facts["epsilon"] == epsilon
     assert len(outcome.facts["exemptions"]) == (verdict == "passed")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "verdict"),
+    [("float32", 0.25, "passed"), ("float32", 0.125, "failed"), ("bfloat16", 0.125, "passed")],
+)
+def test_float32_is_judged_by_the_declared_tolerance(
+    stage: Stage, dtype: DType, tolerance: float, verdict: str
+) -> None:
+    outcome = stage.run(dtype, tolerance=tolerance)
+    assert outcome.verdict == verdict
+    assert outcome.facts["logprob_tolerance"] == (tolerance if dtype == "float32" else None)
+    assert outcome.facts["heldout"]["logprob_difference"]["max"] == 0.25
+    assert outcome.message == (
+        ""
+        if verdict == "passed"
+        else "heldout-logprobs: prompt h0, position 0: expected -1.250000 nats, got -1.500000, "
+        "accepted: at most 0.125 apart"
+    )
 
 
 def test_an_artifact_of_another_dtype(stage: Stage) -> None:

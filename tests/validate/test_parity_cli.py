@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ledger.receipts import Receipt
 from ledger.sources import ROOT
 from serve.manifest import FileRef, Manifest, Model, Point, Tokens
 from tests.validate.conftest import BOS, VOCAB
-from tests.validate.fakes import FakeEngine
+from tests.validate.fakes import FakeEngine, Scored
 from validate import parity, parity_cli
 from validate.oracle_model import OracleModel
 
@@ -48,11 +49,14 @@ def write_artifact(folder: Path, checkpoint: Path, dtype: Any = "float32") -> Pa
 
 
 class Wrapped(FakeEngine):
-    """Engine-shaped, with the answers of transformers; from `wrong_at` tokens of history on it errs."""
+    """Engine-shaped, with the answers of transformers; from `wrong_at` tokens of history on it errs.
 
-    def __init__(self, model: OracleModel, wrong_at: int | None = None) -> None:
+    Its log-probabilities are `nats_off`.
+    """
+
+    def __init__(self, model: OracleModel, wrong_at: int | None = None, nats_off: float = 0.0) -> None:
         super().__init__()
-        self.model, self.wrong_at = model, wrong_at
+        self.model, self.wrong_at, self.nats_off = model, wrong_at, nats_off
         self.known: dict[tuple[int, ...], int] = {}
 
     def _token(self, history: list[int], before: tuple[int, ...], made: int) -> int:
@@ -61,6 +65,11 @@ class Wrapped(FakeEngine):
             self.known[key] = self.model.forced(history, start=len(history) - 1).tokens[0]
         token = self.known[key]
         return (token + 1) % VOCAB if self.wrong_at is not None and len(history) >= self.wrong_at else token
+
+    def score(self, ids: Sequence[int]) -> list[Scored]:
+        picks, logprobs = self.model.scored(ids)
+        found = [None if logprob is None else logprob - self.nats_off for logprob in logprobs]
+        return [Scored(*pair) for pair in zip(picks.tokens, [*found, None], strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +131,29 @@ def test_against_a_checkpoint_and_then_against_the_kept_answers(
     assert failed.verdict == "failed"
     assert failed.facts["artifact"] == receipt.facts["artifact"]
 
+    monkeypatch.setattr(parity_cli, "Engine", _load(Wrapped(model, nats_off=0.25)))
+    assert parity_cli.main([*flags, f"--oracle={kept}", "--float32-logprob-tolerance=0.5"]) == 0
+    assert parity_cli.main([*flags, f"--oracle={kept}"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("heldout-logprobs: prompt line-") == len(LINES)
+    assert "accepted: at most 0.001 apart" in said
+
+
+def test_a_bfloat16_artifact_has_no_limit_on_logprobs(
+    flags: list[str],
+    checkpoint: Path,
+    kept: Path,
+    artifact: Path,
+    tmp_path: Path,
+    model: OracleModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_artifact(artifact, checkpoint, "bfloat16")
+    monkeypatch.setattr(parity_cli, "Engine", _load(Wrapped(model, nats_off=0.25)))
+    assert parity_cli.main([*flags, f"--oracle={kept}"]) == 0
+    facts = Receipt.read(tmp_path / "receipt.json").facts
+    assert (facts["epsilon"], facts["logprob_tolerance"]) == (parity_cli.EPSILON, None)
+
 
 @pytest.mark.parametrize(
     ("change", "said"),
@@ -130,6 +162,8 @@ def test_against_a_checkpoint_and_then_against_the_kept_answers(
         ({"--max-new": "x"}, "argument --max-new: invalid int value: 'x'"),
         ({"--bfloat16-epsilon": "-1"}, "--bfloat16-epsilon is -1.0"),
         ({"--bfloat16-epsilon": "nan"}, "--bfloat16-epsilon is nan"),
+        ({"--float32-logprob-tolerance": "-1"}, "--float32-logprob-tolerance is -1.0"),
+        ({"--float32-logprob-tolerance": "nan"}, "--float32-logprob-tolerance is nan"),
         ({"--artifact": "nowhere"}, "nowhere/manifest.json: cannot be read"),
         ({"--prompts": "nowhere"}, "--prompts nowhere cannot be read"),
         ({"--oracle": "nowhere"}, "nowhere cannot be read"),
@@ -152,8 +186,9 @@ def test_an_oracle_that_cannot_load_the_checkpoint(flags: list[str], checkpoint:
         parity_cli.main([*flags, f"--checkpoint={broken}"])
 
 
-def test_the_default_epsilon_is_the_configurations() -> None:
+def test_the_default_limits_are_the_configurations() -> None:
     assert Parity().bfloat16_epsilon == parity_cli.EPSILON
+    assert Parity().float32_logprob_tolerance == parity_cli.TOLERANCE
 
 
 def test_the_process_under_test_never_imports_the_oracles_libraries() -> None:
