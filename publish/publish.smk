@@ -23,5 +23,5 @@ rule package:
     message:
         "package {wildcards.checkpoint}"
     shell:
-        "python -m publish.package --recipe {params.recipe:q} {params.inputs} --release {params.release}"
-        " --store {params.store} --out {output.receipt} 2>&1 | tee {log}"
+        "python -m publish.package --recipe {params.recipe:q} {params.inputs} --release {params.release:q}"
+        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from snakemake.utils import update_config  # type: ignore[import-untyped]
 
 from config.loading import from_mapping, read_mapping
-from config.models import Checkpoint, Factory, Variant
+from config.models import Checkpoint, Factory, PathSource, Variant
 from ledger.digest import canonical_json, digest_json, sha256_file
 from ledger.errors import BadInput
 from ledger.sources import ROOT, source_digest
@@ -159,6 +159,14 @@ class Plan:
         """Every receipt that the summary is made from."""
         stages = ("fetch", "assemble", "parity", "bench")
         return [path for stage in stages for path in self.all_receipts(stage)]
+
+    def found(self, wildcards: Wildcards) -> list[tuple[str, int, int]]:
+        """Name, size and time of each file of a path source, which has no revision to tell that it has changed."""
+        source = self.checkpoint(wildcards).source
+        if not isinstance(source, PathSource):
+            return []
+        files = (path for path in sorted(Path(source.path).glob("*")) if path.is_file())
+        return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
     def recipe(self, stage: str) -> Recipe:
         """The function that gives a job's recipe as JSON."""

@@ -12,12 +12,13 @@ rule fetch:
         runtime=240,
     params:
         recipe=plan.recipe("fetch"),
+        found=plan.found,
         code=plan.code["fetch"],
         store=plan.store,
     message:
         "fetch {wildcards.checkpoint}"
     shell:
-        "python -m recipes.fetch --recipe {params.recipe:q} --store {params.store} --out {output} 2>&1 | tee {log}"
+        "python -m recipes.fetch --recipe {params.recipe:q} --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule lower:
@@ -39,7 +40,7 @@ rule lower:
         "lower {wildcards.checkpoint} {wildcards.variant}"
     shell:
         "python -m recipes.lower --recipe {params.recipe:q} --input fetch={input.fetch}"
-        " --store {params.store} --out {output} 2>&1 | tee {log}"
+        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule weights:
@@ -61,7 +62,7 @@ rule weights:
         "weights {wildcards.checkpoint} {wildcards.target} {wildcards.dtype} tp{wildcards.tp}"
     shell:
         "python -m recipes.weights --recipe {params.recipe:q} --input fetch={input.fetch}"
-        " --store {params.store} --out {output} 2>&1 | tee {log}"
+        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule tables:
@@ -83,7 +84,7 @@ rule tables:
         "tables {wildcards.checkpoint}"
     shell:
         "python -m recipes.tables --recipe {params.recipe:q} --input fetch={input.fetch}"
-        " --store {params.store} --out {output} 2>&1 | tee {log}"
+        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule compile:
@@ -105,7 +106,7 @@ rule compile:
         "compile {wildcards.checkpoint} {wildcards.variant}"
     shell:
         "python -m recipes.compile --recipe {params.recipe:q} --input lower={input.lower}"
-        " --store {params.store} --out {output} 2>&1 | tee {log}"
+        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule assemble:
@@ -135,4 +136,4 @@ rule assemble:
         "python -m recipes.assemble --recipe {params.recipe:q}"
         " --input fetch={input.fetch} --input lower={input.lower} --input weights={input.weights}"
         " --input tables={input.tables} --input compile={input.compile}"
-        " --build {params.build} --store {params.store} --out {output.receipt} 2>&1 | tee {log}"
+        " --build {params.build:q} --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"

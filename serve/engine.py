@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.errors import ServeError
+from serve.fit import check_fit
 from serve.manifest import Manifest, verify
 from serve.runtime import Runtime, load
 from serve.sampling import GREEDY, Sampler, Sampling, log_softmax, top
@@ -99,6 +100,7 @@ class Engine:
     def load(cls, folder: Path, *, check_digests: bool = True) -> Engine:
         """Load the artifact in `folder`; ServeError when it is damaged or this host cannot run it."""
         manifest = Manifest.read(folder)
+        check_fit(folder, manifest)
         if check_digests:
             verify(folder, manifest.files())
         tables = HostTables(folder / manifest.tables.path, manifest.model, slim=manifest.variant.slim)

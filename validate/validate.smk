@@ -20,7 +20,7 @@ rule prompts:
         "prompts {wildcards.checkpoint} {wildcards.kv_max}-{wildcards.kv_bucket}"
     shell:
         "python -m validate.prompts --recipe {params.recipe:q} --input fetch={input.fetch}"
-        " --store {params.store} --out {output} 2>&1 | tee {log}"
+        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule oracle:
@@ -44,7 +44,7 @@ rule oracle:
     shell:
         "python -m validate.oracle --recipe {params.recipe:q}"
         " --input fetch={input.fetch} --input prompts={input.prompts}"
-        " --threads {threads} --store {params.store} --out {output} 2>&1 | tee {log}"
+        " --threads {threads} --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule parity:
@@ -71,7 +71,7 @@ rule parity:
     shell:
         "python -m validate.parity --recipe {params.recipe:q}"
         " --input assemble={input.assemble} --input oracle={input.oracle} --input prompts={input.prompts}"
-        " --artifact {params.artifact} --store {params.store} --out {output} 2>&1 | tee {log}"
+        " --artifact {params.artifact:q} --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule bench:
@@ -98,7 +98,7 @@ rule bench:
     shell:
         "python -m validate.bench --recipe {params.recipe:q}"
         " --input fetch={input.fetch} --input assemble={input.assemble} --input parity={input.parity}"
-        " --artifact {params.artifact} --store {params.store} --out {output} 2>&1 | tee {log}"
+        " --artifact {params.artifact:q} --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule summary:

@@ -152,7 +152,8 @@ class Context(FakeRuntime):
         likeliest = 3 * sums[0] + 5 * sums[1] + 7 * ids[each, query] + positions[each, query] + 1
         # Every id after the likeliest, in a circle, is a little less likely.
         behind = (np.arange(VOCABULARY) - likeliest[:, None]) % VOCABULARY
-        return (CHOSEN - behind / 10).astype(np.float32)
+        logits: npt.NDArray[np.float32] = (CHOSEN - behind / 10).astype(np.float32)
+        return logits
 
 
 def engine(folder: Path, made_for: Manifest, runtime: Runtime) -> Engine:

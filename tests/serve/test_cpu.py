@@ -191,7 +191,18 @@ def test_a_step_writes_state_where_it_is(artifact: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda document: document["variant"].update(tp=2), "1 weight files; tp 2 accepts 2"),
+        (lambda document: document["variant"].update(kv_max=45), "variant.kv_max: found 45; accepted: 44"),
+        (lambda document: document["variant"].update(kv_bucket=7), "variant.kv_bucket: found 7; accepted: 8"),
+        (lambda document: document["variant"].update(batch=2), "variant.batch: found 2; accepted: 1"),
+        (lambda document: document["variant"].update(dtype="bfloat16"), "variant.dtype: .*bfloat16.*float32"),
+        (lambda document: document.update(ring=19), "ring: found 19; accepted: 20"),
+        (lambda document: document["model"].update(sliding_window=11), "ring, of model.sliding_window"),
+        (lambda document: document["model"].update(hidden_size=3), "model.hidden_size: found 3"),
+        (lambda document: document["model"].update(layers=1), "model.layers: found 1"),
+        (lambda document: document["model"].update(vocab_size=10**6), "model.vocab_size: found 1000000"),
+        (lambda document: document["tokens"].update(suppress=[10**9]), "tokens: found id 1000000000"),
+        (lambda document: document["graphs"].pop("decode"), "graphs: found no decode"),
+        (lambda document: document["variant"].update(tp=2), "variant.tp: found 2; accepted: 1"),
         (lambda document: document["variant"].update(target="inf2"), "built for target inf2"),
         (lambda document: parameter(document, "norm.weight").update(shape=[97]), r"weight norm.weight is .*\(97,\)"),
         (
