@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from ledger.errors import FoundryError
+from ledger.errors import BadInput, FoundryError
 from ledger.receipts import Ref
 from ledger.stage import Job, Outcome
 from recipes.hlo_alias import with_aliases
@@ -51,7 +51,12 @@ def ring_rows(sliding_window: int, kv_max: int, kv_bucket: int) -> int:
 
 
 def lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) -> Lowered:
-    """Lower one graph in a fresh child of this process; the same arguments give the same bytes."""
+    """Lower one graph in a fresh child of this process; the same arguments give the same bytes.
+
+    BadInput for a mixture of experts, whose routing the library writes as a loop over data.
+    """
+    if text_config.get("enable_moe_block"):
+        raise BadInput("text_config.enable_moe_block is true; accepted: false, as the step graph has no experts yet")
     import transformers.models.gemma4.modeling_gemma4  # noqa: F401  the child inherits the slow imports
 
     # A dead XLA client that the child came to collect would wait for threads that the fork left behind.

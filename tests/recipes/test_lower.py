@@ -18,7 +18,7 @@ import pytest
 import torch
 from jaxlib import xla_client
 
-from ledger.errors import FoundryError
+from ledger.errors import BadInput, FoundryError
 from ledger.stage import Outcome
 from ledger.store import Store
 from recipes import lowering
@@ -274,3 +274,9 @@ def test_the_stage_keeps_both_graphs_and_their_facts(tmp_path: Path) -> None:
         stored = Signature.model_validate(store.read_json(outcome.outputs[f"{graph}.signature.json"]))
         assert stored == expected.signature
         assert outcome.facts[graph]["instructions"] == hlo_text(expected.hlo).count(" = ")
+
+
+def test_experts_are_refused_by_name() -> None:
+    recipe = LowerRecipe(kv_max=44, kv_bucket=8, tp=1, batch=1, dtype="float32", target="cpu")
+    with pytest.raises(BadInput, match=r"^text_config\.enable_moe_block is true; accepted: false"):
+        lower(TEXT_CONFIG | {"enable_moe_block": True}, recipe, "decode")

@@ -191,6 +191,7 @@ def test_each_slot_is_the_library_whatever_the_others_do(random_model: Any, targ
 
     def run(inputs: Tensors) -> Tensor:
         nonlocal state
+        logits: Tensor
         with torch.no_grad():
             logits, state = torch.func.functional_call(graph, weights, (inputs, state))
         return logits

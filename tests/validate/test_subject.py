@@ -2,14 +2,17 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
 from ledger.errors import BadInput
+from tests.serve.fakes import Context, manifest
+from tests.serve.fakes import engine as serving
 from tests.validate.fakes import STOP, FakeBatchedEngine, FakeEngine, Fault, ask, following, tell
 from validate.records import Oracle, PromptSet
 from validate.report import Report, sentences
-from validate.subject import examine
+from validate.subject import Batched, examine
 
 LENGTHS = (1, 5, 9, 13, 30)
 
@@ -88,6 +91,13 @@ def test_a_subject_with_slots_answers_all_prompts_together(stop: bool) -> None:
     assert "together" in report.seconds
     assert engine.most == 3
     assert sorted(engine.requests[-6:-1]) == sorted(prompt.ids for prompt in asked.prompts)
+
+
+def test_the_engine_that_ships_has_slots(tmp_path: Path) -> None:
+    made_for = manifest(12, 4, 3, 7, batch=3)
+    subject: Batched = serving(tmp_path, made_for, Context(made_for))
+    assert isinstance(subject, Batched)
+    assert subject.slots == 3
 
 
 def test_a_single_slot_has_no_company() -> None:
