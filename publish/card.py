@@ -64,7 +64,7 @@ _LIMITS = """\
 ## Limits
 
 - Text only: the vision and audio parts of the checkpoint are not in this release.
-- One sequence at a time; prompt and answer together fit in the context of the variant.
+- As many sequences at a time as a variant has slots; prompt and answer together fit in its context.
 - Times hold for the host they were measured on and for nothing else.
 - Parity says that the build computes what the checkpoint computes. It says nothing of what the checkpoint is good for.
 - Not affiliated with, sponsored or endorsed by Google or AWS.
@@ -111,9 +111,9 @@ def _variants(release: Release, variants: Sequence[Admitted]) -> str:
     for variant in variants:
         point = variant.manifest.variant
         latest = " (latest)" if variant.name == release.latest else ""
-        shape = (point.kv_max, point.kv_bucket, point.dtype, point.tp, "yes" if point.slim else "no")
+        shape = (point.kv_max, point.kv_bucket, point.dtype, point.tp, point.batch, "yes" if point.slim else "no")
         rows.append((f"{variant.name}{latest}", *shape, point.target, _digest(variant)))
-    head = ("variant", "context", "prefill bucket", "dtype", "tp", "slim", "target", "artifact (sha256 of manifest)")
+    head = ("variant", "context", "prefill bucket", "dtype", "tp", "slots", "slim", "target", "sha256 of manifest")
     return _table(head, rows)
 
 
@@ -132,15 +132,19 @@ def _parity(variants: Sequence[Admitted]) -> str:
                 len(facts["exemptions"]),
                 f"{100 * facts['agreement']:.3f} %",
                 f"{100 * heldout['agreement']:.3f} % of {heldout['tokens']}",
+                f"{heldout['logprob_difference']['max']:.1e}",
+                "none" if facts["logprob_tolerance"] is None else facts["logprob_tolerance"],
                 facts["epsilon"],
             )
         )
         exempt += [(variant.name, *_difference(one)) for one in facts["exemptions"]]
-    head = ("variant", "verdict", "prompts", "tokens", "mismatches", "exemptions", "agreement", "held-out", "epsilon")
+    head = ("variant", "verdict", "prompts", "tokens", "mismatches", "exemptions", "agreement", "held-out")
+    head += ("log-probabilities off by", "limit", "epsilon")
     return (
         "Greedy tokens against transformers in float32. A float32 variant has no exemption. A bfloat16 variant may "
         "differ only where\nthe oracle's own gap between its first and second choice is under epsilon (logits), which "
-        f"was declared before the run.\n\n{_table(head, rows)}\n{_exemptions(exempt)}"
+        "was declared before the run. Log-probabilities (nats) of held-out text are compared position by position; the "
+        f"limit holds for float32.\n\n{_table(head, rows)}\n{_exemptions(exempt)}"
     )
 
 
