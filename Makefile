@@ -21,7 +21,7 @@ FLAGS ?=
 
 # Runs the line for one configuration. The table comes last, also when nothing was rebuilt or a gate failed (1).
 define line
-$(PY) -m recipes.unlock; code=0
+$(PY) -m recipes.recover $(1); code=0
 $(PY) -m snakemake $(ARGS) --configfile $(1) || code=$$?
 [[ $$code -gt 1 ]] || $(PY) -m validate.summary --show $(1)
 exit $$code

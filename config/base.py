@@ -10,9 +10,12 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Revision = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-# Names become folders, image tags and rule wildcards: no slash, no leading dot or dash.
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
-CheckpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
+# Names become folders, image tags and rule wildcards: no slash, no leading dot or dash, and short enough that
+# a folder's name of several of them still is one (255 bytes).
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=64)]
+CheckpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$", max_length=64)]
+# Seeds go to torch and numpy, which take 64 bits.
+LARGEST_SEED = 2**63 - 1
 
 
 class Strict(BaseModel):

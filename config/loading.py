@@ -1,7 +1,8 @@
 """Reading a configuration file: strict YAML in, a checked Factory or one sentence out.
 
-It departs from yaml.safe_load twice. A key given twice is an error (YAML forbids it, PyYAML keeps the last
-one in silence), and text that looks like a date stays text, so that a name such as 2048-08-12 is a name.
+It departs from yaml.safe_load three times. A key given twice is an error (YAML forbids it, PyYAML keeps the last
+one in silence), a mapping or list that holds itself is one too, and text that looks like a date stays text, so
+that a name such as 2048-08-12 is a name.
 """
 
 from collections.abc import Mapping
@@ -18,12 +19,23 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without dates, and with an error for a repeated key."""
+    """SafeLoader without dates, and with an error for a repeated key and for an alias of what it is a part of."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  (the name and the type are PyYAML's)
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        # PyYAML's stubs leave the parser's methods untyped.
+        alias: Any = self.peek_event() if self.check_event(yaml.AliasEvent) else None  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        # Until its last line is composed, a mapping or list has no end.
+        if alias is not None and isinstance(node, yaml.CollectionNode) and node.end_mark is None:
+            raise yaml.MarkedYAMLError(
+                problem=f"*{alias.anchor} is a part of what it names", problem_mark=alias.start_mark
+            )
+        return node
 
     # In the composer, as the constructor sees merged keys (<<) and may see one node several times.
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
@@ -63,9 +75,13 @@ def from_mapping(mapping: Mapping[str, Any], origin: str) -> Factory:
     Raises BadInput.
     """
     try:
-        return Factory.model_validate(dict(mapping))
-    except ValidationError as error:
-        raise BadInput(explain(error, origin, Factory)) from error
+        try:
+            return Factory.model_validate(dict(mapping))
+        except ValidationError as error:
+            raise BadInput(explain(error, origin, Factory)) from error
+    # From either: a value that is too deep to be read may also be too deep to be shown.
+    except RecursionError as error:
+        raise BadInput(f"{origin}: nested too deeply; accepted: the keys of config/defaults.yaml") from error
 
 
 def load(path: str | Path) -> Factory:

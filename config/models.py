@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from config.base import CheckpointName, Name, Sha256, Strict
+from config.base import LARGEST_SEED, CheckpointName, Name, Sha256, Strict
 from config.geometry import Geometry, geometry_names, load_geometry
 from config.reference import reference_names
 from config.sources import GeometrySource, HubSource, PathSource, Source, TinySource
@@ -57,7 +57,7 @@ class Checkpoint(Strict):
     )
     licence: str = Field(
         default="apache-2.0",
-        min_length=1,
+        pattern=r"^[A-Za-z0-9.+-]+$",
         description="SPDX identifier of the weights' licence, in small letters",
     )
     files: dict[str, Sha256] = Field(
@@ -157,10 +157,15 @@ class Checkpoint(Strict):
 class Parity(Strict):
     """How much text a variant is judged on, and what counts as equal."""
 
-    prompts: int = Field(default=64, ge=1, description="prompts per size whose greedy answers are compared")
-    max_new: int = Field(default=128, ge=1, description="tokens of an answer at most")
+    prompts: int = Field(default=64, ge=1, le=10_000, description="prompts per size whose greedy answers are compared")
+    max_new: int = Field(
+        default=128,
+        ge=1,
+        le=100_000,
+        description="tokens of an answer at most; less than the kv_max of every variant",
+    )
     heldout_tokens: int = Field(
-        default=2048, ge=2, description="tokens of held-out text whose log-probabilities are compared"
+        default=2048, ge=2, le=10_000_000, description="tokens of held-out text whose log-probabilities are compared"
     )
     bfloat16_epsilon: float = Field(
         default=0.1,
@@ -174,7 +179,7 @@ class Parity(Strict):
         description="nats: how far a held-out log-probability of a float32 graph may be from the oracle's; "
         "those of bfloat16 are only reported",
     )
-    seed: int = Field(default=0, ge=0, description="seed of the choice of prompts")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="seed of the choice of prompts")
 
 
 class Bench(Strict):
@@ -193,14 +198,34 @@ class Factory(Strict):
     name: Name = Field(description="name of the run: results go to results/<name>")
     store: str = Field(
         default="results/store",
-        min_length=1,
-        description="folder of the content-addressed store, shared by all runs",
+        pattern=r"^[A-Za-z0-9_.:/+@~ -]+$",
+        max_length=1000,
+        description="folder of the content-addressed store, shared by all runs; letters, digits, blanks and "
+        "_ . : / + @ ~ -, as it goes through a shell",
     )
     checkpoints: dict[CheckpointName, Checkpoint] = Field(
         json_schema_extra={"minProperties": 1}, description="what is built: checkpoints by name, at least one"
     )
     parity: Parity = Field(default=Parity(), description="the comparison with the oracle")
     bench: Bench = Field(default=Bench(), description="the measurement of speed")
+
+    @field_validator("name")
+    @classmethod
+    def _is_not_the_store(cls, name: str) -> str:
+        if name == "store":
+            raise ValueError("found 'store'; accepted: another name, as results/store is the shared store")
+        return name
+
+    @model_validator(mode="after")
+    def _answers_fit(self) -> Self:
+        for key, checkpoint in self.checkpoints.items():
+            for index, variant in enumerate(checkpoint.variants):
+                if variant.kv_max <= self.parity.max_new:
+                    raise ValueError(
+                        f"checkpoints.{key}.variants.{index}.kv_max: found {variant.kv_max}; accepted: more than "
+                        f"{self.parity.max_new}, parity.max_new, as an answer follows a prompt"
+                    )
+        return self
 
     @field_validator("checkpoints", mode="before")
     @classmethod

@@ -10,7 +10,7 @@ The result passes the same validation as any file.
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, get_args
 
 import yaml
 
@@ -18,13 +18,9 @@ from config.loading import from_mapping, load, read_mapping
 from config.models import DType, Kv, Target, TensorParallel, Variant
 from ledger.atomic import write_text
 from ledger.errors import BadInput, run_cli
+from ledger.flags import Parser, check_file
 
 _COMMAND = "python -m config.point"
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{_COMMAND}: {message}")
 
 
 class _Once(argparse.Action):
@@ -79,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the configuration of one point; BadInput when base or flags are not accepted."""
     args = vars(_parser().parse_args(argv))
     base, out = args.pop("base"), args.pop("out")
+    check_file("--out", out)
     if out.resolve() == base.resolve():
         raise BadInput(f"--out: found {out}, which is BASE itself; accepted: another file")
     flags = {key: value for key, value in args.items() if value is not None}
@@ -87,10 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog=_COMMAND, description="one point of the matrix as a configuration of its own", allow_abbrev=False
-    )
+def _parser() -> Parser:
+    parser = Parser(_COMMAND, "one point of the matrix as a configuration of its own")
     parser.add_argument("base", type=Path, metavar="BASE", help="configuration file to start from")
     for key, field in Variant.model_fields.items():
         if key not in ("name", "slim"):

@@ -7,6 +7,7 @@ names the file, the key as it is written there, the value found and what is acce
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -40,13 +41,26 @@ class GateFailed(FoundryError):  # noqa: N818  (a verdict)
 
 
 def run_cli(main: Callable[[], int | None]) -> NoReturn:
-    """Run `main` and exit with its code; a FoundryError becomes `error: <sentence>` on stderr."""
+    """Run `main` and exit with its code; a FoundryError or an OSError becomes `error: <sentence>` on stderr.
+
+    A file that cannot be read or written (a full disk, a folder without permission) is for a person to mend, as bad
+    input is: exit code 2. Every other exception is a bug and propagates.
+    """
     try:
         code = main()
     except FoundryError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
+    except OSError as error:
+        sys.stderr.write(f"error: {_reason(error)}\n")
+        sys.exit(BadInput.exit_code)
     sys.exit(code or 0)
+
+
+def _reason(error: OSError) -> str:
+    if error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def explain(error: ValidationError, origin: str, model: type[BaseModel] | None = None) -> str:

@@ -8,19 +8,19 @@ part.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from ledger.digest import digest_json, parse_json
 from ledger.errors import BadInput, explain
+from ledger.flags import Parser, check_file, check_folder
 from ledger.receipts import Receipt, Ref, Verdict
 from ledger.sources import source_digest
 from ledger.store import Store
@@ -80,6 +80,8 @@ def run_stage(
     receipts.
     """
     flags = _parser(name).parse_args(argv)
+    check_file("--out", flags.out)
+    check_folder("--store", flags.store)
     job = Job(_recipe(flags.recipe, recipe_model), _inputs(flags.input), Store(flags.store))
     known: dict[str, Any] = {
         "stage": name,
@@ -132,13 +134,8 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{self.prog}: {message}; see --help")
-
-
-def _parser(name: str) -> argparse.ArgumentParser:
-    parser = _Parser(prog=name, description=f"Run the stage {name!r} unless its result is known.")
+def _parser(name: str) -> Parser:
+    parser = Parser(name, f"Run the stage {name!r} unless its result is known.")
     parser.add_argument("--recipe", required=True, metavar="JSON|@FILE", help="what to make")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=RECEIPT", help="repeatable")
     parser.add_argument("--store", required=True, type=Path, metavar="DIR", help="content-addressed store")
@@ -172,6 +169,10 @@ def _inputs(flags: list[str]) -> Inputs:
         if name in inputs:
             raise BadInput(f"--input {name} is given twice; accepted: once")
         receipt = Receipt.read(Path(path))
+        # A label may say more than the stage: the variant before it, or the point of the matrix after it.
+        if receipt.stage not in name.split("/"):
+            accepted = " or ".join(name.split("/"))
+            raise BadInput(f"--input {name}: {path} is of stage {receipt.stage!r}; accepted: a receipt of {accepted}")
         if receipt.verdict == "failed":
             raise BadInput(f"--input {name}: {path} says failed; accepted: a receipt that is done or passed")
         inputs[name] = receipt

@@ -5,7 +5,7 @@
     tmp/                   writers at work; what killed ones left is swept a day later
 
 Departs from the caches of git and Bazel: no packing and no locks. Two writers of the same content each
-write aside and rename; the second finds the object of the first and drops its own.
+write aside and rename, and the last one stays: a fresh copy is known to be good, and one that was found is not.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Store:
         path = self._object(ref)
         if self._size(ref) is not None and (found := sha256_file(path)) != ref.sha256:
             path.unlink(missing_ok=True)
-            raise BadInput(f"object {path} has sha256 {found}, not its name, and is removed; make it again")
+            raise BadInput(f"object {path} has sha256 {found}, not its name, and is removed; run again to make it anew")
         return self.path(ref)
 
     def read_json(self, ref: Ref) -> Any:
@@ -177,9 +177,8 @@ class Store:
     def _keep(self, aside: Path, ref: Ref) -> None:
         final = self._object(ref)
         make_folder(final.parent)
-        if not self.has(ref):
-            aside.replace(final)
-        # Also for an object that was found: its writer may not have come to this line yet.
+        # Over what may be there, which may be damaged at the right size. Readers keep the file they opened.
+        aside.replace(final)
         sync(final.parent)
 
     def _size(self, ref: Ref) -> int | None:

@@ -138,8 +138,8 @@ def _parity(variants: Sequence[Admitted]) -> str:
             )
         )
         exempt += [(variant.name, *_difference(one)) for one in facts["exemptions"]]
-    head = ("variant", "verdict", "prompts", "tokens", "mismatches", "exemptions", "agreement", "held-out")
-    head += ("log-probabilities off by", "limit", "epsilon")
+    counted = ("variant", "verdict", "prompts", "tokens", "mismatches", "exemptions", "agreement", "held-out")
+    head = (*counted, "log-probabilities off by", "limit", "epsilon")
     return (
         "Greedy tokens against transformers in float32. A float32 variant has no exemption. A bfloat16 variant may "
         "differ only where\nthe oracle's own gap between its first and second choice is under epsilon (logits), which "

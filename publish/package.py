@@ -7,7 +7,6 @@ comes back. The folder is built aside and swapped in whole.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -19,7 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from config.models import Release
 from config.sources import Source
 from ledger.atomic import replacing_folder
+from ledger.digest import sha256_file
 from ledger.errors import GateFailed, run_cli
+from ledger.flags import Parser, check_folder
 from ledger.receipts import Receipt, Ref
 from ledger.stage import Job, Outcome, run_stage, say
 from ledger.store import Store
@@ -73,26 +74,30 @@ def work(job: Job[PackageRecipe]) -> Outcome:
 
 
 def lay_out(files: Mapping[str, Ref], store: Store, folder: Path) -> bool:
-    """Make `folder` hold exactly `files`; False when it does already, by names and sizes.
+    """Make `folder` hold exactly `files`; False when it does already, byte for byte.
 
-    Large files are hard links into the store, or copies where the file system has none.
+    Large files are hard links into the store, read-only as it is, or copies where the file system has none. Every
+    object is read and checked first: BadInput names a damaged one, and leaves the folder as it was.
     """
-    if (
-        _present(folder) == {path: ref.bytes for path, ref in files.items()}
-        and (folder / LIST).read_bytes() == store.path(files[LIST]).read_bytes()
-    ):
+    if _holds(folder, files):
         return False
     with replacing_folder(folder) as aside:
         for path, ref in files.items():
             destination = aside / path
             destination.parent.mkdir(parents=True, exist_ok=True)
-            _place(store.path(ref), destination)
+            _place(store.verify(ref), destination)
     return True
 
 
-def _present(folder: Path) -> dict[str, int]:
-    files = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
-    return {path.relative_to(folder).as_posix(): path.lstat().st_size for path in files}
+def _holds(folder: Path, files: Mapping[str, Ref]) -> bool:
+    """Whether `folder` has exactly `files`, none of them a link; sizes are compared before contents are read."""
+    there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    sizes = {path.relative_to(folder).as_posix(): path.lstat().st_size for path in there}
+    return (
+        sizes == {path: ref.bytes for path, ref in files.items()}
+        and not any(path.is_symlink() for path in there)
+        and all(sha256_file(folder / path) == ref.sha256 for path, ref in files.items())
+    )
 
 
 def _place(stored: Path, destination: Path) -> None:
@@ -109,10 +114,11 @@ def _place(stored: Path, destination: Path) -> None:
 
 def main() -> int:
     """The stage, then the folder; --release says where it is."""
-    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own = Parser("package", add_help=False)
     own.add_argument("--release", required=True, type=Path, metavar="DIR")
     options, rest = own.parse_known_args()
-    shared = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    check_folder("--release", options.release)
+    shared = Parser("package", add_help=False)
     shared.add_argument("--input", action="append", default=[])
     shared.add_argument("--store", type=Path)
     shared.add_argument("--out", type=Path)

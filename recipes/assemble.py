@@ -7,7 +7,6 @@ has the same shape, so the manifest's digest is the artifact's name in both plac
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ledger.atomic import write_bytes
 from ledger.errors import run_cli
+from ledger.flags import Parser, check_folder
 from ledger.receipts import Receipt
 from ledger.stage import Job, Outcome, run_stage
 from ledger.store import Ref, Store
@@ -105,9 +105,10 @@ def work(job: Job[AssembleRecipe], build: Path) -> Outcome:
 
 def main() -> int:
     """The stage; --build says where the build tree is."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--build", required=True, type=Path)
+    parser = Parser("assemble", add_help=False)
+    parser.add_argument("--build", required=True, type=Path, metavar="DIR")
     options, rest = parser.parse_known_args()
+    check_folder("--build", options.build)
     return run_stage(
         "assemble",
         AssembleRecipe,

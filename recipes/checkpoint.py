@@ -22,6 +22,8 @@ from ledger.digest import digest_json, parse_json, sha256_file
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.store import Store
+from recipes.chat_template import check_rendering, compiled
+from recipes.library_config import check_library, check_spelt_out
 from recipes.shards import INDEX, Stored, find_tensors
 
 TEXT_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
@@ -118,13 +120,25 @@ class Checkpoint:
     @property
     def suppress_tokens(self) -> list[int]:
         """The ids that are never generated; most checkpoints name none."""
-        found = self.generation.get("suppress_tokens") or []
-        return _ids(found, self.folder / "generation_config.json", "suppress_tokens") if found else []
+        found = self.generation.get("suppress_tokens")
+        given = found is not None and found != []
+        return _ids(found, self.folder / "generation_config.json", "suppress_tokens") if given else []
 
     @property
     def template_sha256(self) -> str:
         """Hex sha256 of chat_template.jinja."""
         return sha256_file(self.folder / "chat_template.jinja")
+
+    def check_ids(self) -> None:
+        """BadInput if an id of generation_config.json is outside the vocabulary, or every id is suppressed."""
+        path, size = self.folder / "generation_config.json", self.geometry.vocab_size
+        named = {"bos_token_id": [self.bos], "eos_token_id": self.stop_ids, "suppress_tokens": self.suppress_tokens}
+        for name, ids in named.items():
+            for id_ in ids:
+                if id_ >= size:
+                    raise BadInput(f"{path}: {name} is {id_}; accepted: 0 to {size - 1}, as vocab_size is {size}")
+        if len(set(self.suppress_tokens)) == size:
+            raise BadInput(f"{path}: suppress_tokens holds all {size} ids; accepted: at least one that is left")
 
     def check_tokenizer(self) -> None:
         """BadInput if tokenizer.json cannot spell plain text, or does not know the ids of generation_config.json."""
@@ -146,9 +160,11 @@ class Checkpoint:
                     )
 
     def check_template(self, pin: str | None) -> None:
-        """BadInput if the chat template is not the pinned one."""
+        """BadInput if the chat template is not the pinned one, or cannot render a plain turn."""
+        path = self.folder / "chat_template.jinja"
         if pin is not None and (found := self.template_sha256) != pin:
-            raise BadInput(f"{self.folder / 'chat_template.jinja'} has sha256 {found}; accepted: {pin}, as pinned")
+            raise BadInput(f"{path} has sha256 {found}; accepted: {pin}, as pinned")
+        check_rendering(compiled(path.read_bytes(), str(path)), str(path))
 
     def check_licence(self, accepted: str) -> None:
         """BadInput if README.md is there and its front matter states another licence."""
@@ -164,6 +180,12 @@ class Checkpoint:
                 raise BadInput(f"files.{name} is pinned and not in {self.folder}; accepted: {', '.join(self.files())}")
             if digests[name] != pin:
                 raise BadInput(f"{self.folder / name} has sha256 {digests[name]}; accepted: {pin}, as pinned")
+
+    def check_config(self) -> None:
+        """BadInput if config.json is not one that the library and the step graph compute alike."""
+        path = self.folder / "config.json"
+        check_spelt_out(self.config, path)
+        check_library(self.config, path)
 
     def check_geometry(self, name: str | None) -> str:
         """The digest of the text configuration; BadInput naming the first key that differs from geometry `name`.
@@ -214,13 +236,17 @@ def _ids(found: Any, path: Path, key: str) -> list[int]:
 
 def _front_matter(path: Path) -> dict[str, Any]:
     """The YAML between the first two lines of three dashes; empty if there is none."""
-    lines: Iterator[str] = iter(path.read_text(encoding="utf-8").splitlines())
+    try:
+        # With a byte order mark or without: behind one the dashes would not be seen, nor the licence.
+        lines: Iterator[str] = iter(path.read_bytes().decode("utf-8-sig").splitlines())
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 at byte {error.start}; accepted: a model card in UTF-8") from None
     if next(lines, "").strip() != "---":
         return {}
     text = "\n".join(line for line in iter(lambda: next(lines, "---").rstrip(), "---"))
     try:
         front = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except Exception as error:  # nothing narrower: PyYAML lets its constructors' own exceptions escape
         reason = " ".join(str(error).split())
         raise BadInput(f"{path}: the front matter is not readable ({reason}); accepted: valid YAML") from None
     return front if isinstance(front, dict) else {}

@@ -97,8 +97,10 @@ def work(job: Job[FetchRecipe]) -> Outcome:
         checkpoint = Checkpoint(folder)
         geometry = checkpoint.check_geometry(recipe.geometry)
         checkpoint.check_licence(recipe.licence)
+        checkpoint.check_ids()
         checkpoint.check_tokenizer()
         checkpoint.check_template(recipe.template_sha256)
+        checkpoint.check_config()
         say(f"fetch: {len(checkpoint.tensors)} tensors in {len(checkpoint.files())} files")
         outputs = {name: job.store.put_file(folder / name) for name in checkpoint.files()}
         digests = {name: ref.sha256 for name, ref in outputs.items()}

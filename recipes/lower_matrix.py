@@ -5,7 +5,6 @@ No checkpoint is fetched and no weight is read, so this answers in seconds wheth
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from config.geometry import load_text_config
 from config.loading import load
+from ledger.flags import Parser
 from ledger.stage import say
 from recipes.lowering import LowerRecipe, lower
 from recipes.tensorwriter import size
@@ -49,7 +49,7 @@ def _row(text_config: dict[str, Any], recipe: LowerRecipe, graph: Any) -> dict[s
 
 def main() -> int:
     """python -m recipes.lower CONFIG [--json]."""
-    parser = argparse.ArgumentParser(prog="recipes.lower", description=__doc__.splitlines()[0])
+    parser = Parser("recipes.lower", __doc__.splitlines()[0])
     parser.add_argument("config", type=Path, help="configuration file, such as config/variants.yaml")
     parser.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
     options = parser.parse_args()

@@ -115,8 +115,11 @@ def read_header(path: Path) -> dict[str, Stored]:
 def _stored(path: Path, entry: dict[str, Any], base: int) -> Stored:
     if entry["dtype"] not in DTYPES:
         raise ValueError(f"dtype {entry['dtype']!r}")
-    dtype, shape = DTYPES[entry["dtype"]], tuple(int(size) for size in entry["shape"])
-    begin, end = (base + int(offset) for offset in entry["data_offsets"])
+    dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
+    offsets = tuple(entry["data_offsets"])
+    if not all(type(number) is int and number >= 0 for number in (*shape, *offsets)):
+        raise ValueError(f"shape {list(shape)}, offsets {list(offsets)}")
+    begin, end = (base + offset for offset in offsets)
     if not base <= begin <= end or math.prod(shape) * dtype.itemsize != end - begin:
         raise ValueError(f"{end - begin} bytes for {dtype} {list(shape)}")
     return Stored(file=path, dtype=dtype, shape=shape, begin=begin, end=end)

@@ -70,9 +70,8 @@ def kill_in(stage: str, folder: Path) -> None:
 
 
 def finish(folder: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "recipes.unlock"], cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True
-    )
+    recover = [sys.executable, "-m", "recipes.recover", str(SMOKE)]
+    subprocess.run(recover, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
     with start(folder) as process:
         output, _ = process.communicate()
     assert process.returncode == 0, output[-3000:]

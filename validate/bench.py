@@ -17,12 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ledger.digest import digest_json
 from ledger.errors import BadInput, run_cli
+from ledger.flags import Parser
 from ledger.stage import Job, Outcome, run_stage
 from serve.errors import ServeError
 from serve.manifest import MANIFEST, Manifest
 from validate import bench_transformers, bench_worker
 from validate.encode import Encoder
-from validate.flags import Parser
 from validate.pool import Pool
 from validate.rounds import Plan, measure
 

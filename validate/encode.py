@@ -6,22 +6,19 @@ on: the published tokenizers add no BOS and the template writes it, so a text ge
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from jinja2 import TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import Template
 from tokenizers import Tokenizer
 
 from ledger.digest import parse_json
 from ledger.errors import BadInput
+from recipes.chat_template import compiled, reason
+from recipes.library_config import PLACEHOLDERS
 
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
-# The full model replaces the embedding of these ids by that of padding or of what was seen or heard.
-_PLACEHOLDERS = ("image_token_id", "audio_token_id", "video_token_id")
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -30,7 +27,7 @@ class Encoder:
     """The tokenizer and the chat template of one checkpoint; `placeholders` are ids that mean nothing in text."""
 
     def __init__(
-        self, tokenizer: Tokenizer, template: str, tokens: Mapping[str, str], *, placeholders: frozenset[int]
+        self, tokenizer: Tokenizer, template: Template, tokens: Mapping[str, str], *, placeholders: frozenset[int]
     ) -> None:
         """`tokens` are the template's variables, bos_token and its kin; `load` reads all of it from files.
 
@@ -46,7 +43,7 @@ class Encoder:
         self.vocab_size: int = tokenizer.get_vocab_size()
         self._tokenizer = tokenizer
         self._tokens = dict(tokens)
-        self._template = _environment().from_string(template)
+        self._template = template
 
     @classmethod
     def load(cls, files: Mapping[str, Path]) -> Encoder:
@@ -60,12 +57,13 @@ class Encoder:
         settings = _read_json(files["tokenizer_config.json"])
         tokens = {key: text for key, value in settings.items() if key.endswith("_token") and (text := _text(value))}
         config = _read_json(files["config.json"]) if "config.json" in files else {}
-        placeholders = frozenset(int(config[key]) for key in _PLACEHOLDERS if config.get(key) is not None)
+        placeholders = frozenset(config[key] for key in PLACEHOLDERS if type(config.get(key)) is int)
         try:
             tokenizer = Tokenizer.from_buffer(_read(files["tokenizer.json"]))
         except ValueError as error:
             raise BadInput(f"{files['tokenizer.json']} is no tokenizer: {error}") from None
-        return cls(tokenizer, _read(files["chat_template.jinja"]).decode(), tokens, placeholders=placeholders)
+        path = files["chat_template.jinja"]
+        return cls(tokenizer, compiled(_read(path), str(path)), tokens, placeholders=placeholders)
 
     @classmethod
     def from_folder(cls, folder: Path) -> Encoder:
@@ -93,28 +91,12 @@ class Encoder:
             rendered = self._template.render(
                 **self._tokens, messages=messages, tools=None, documents=None, add_generation_prompt=True
             )
-        # The template's own expressions fail with Python's errors on messages of another shape.
-        except (TemplateError, TypeError, KeyError, AttributeError) as error:
-            raise BadInput(f"chat_template.jinja refuses the messages: {error}") from None
+        except Exception as error:  # nothing narrower: the template's expressions are a program
+            raise BadInput(f"chat_template.jinja refuses the messages: {reason(error)}") from None
         ids = self.pieces(rendered)
         if ids[:1] != [self.bos]:
             raise BadInput(f"chat_template.jinja begins with id {ids[:1]}; accepted: BOS, {self.bos}")
         return ids
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    """The environment that published templates are written for: transformers' chat template utilities set it up so."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.globals["raise_exception"] = _refuse
-    environment.globals["strftime_now"] = lambda form: datetime.now(UTC).strftime(form)
-    environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
-    return environment
-
-
-def _refuse(message: str) -> NoReturn:
-    raise TemplateError(message)
 
 
 def _text(value: Any) -> str | None:

@@ -21,8 +21,8 @@ from config.reference import reference_path
 from ledger.atomic import write_json
 from ledger.digest import parse_json
 from ledger.errors import run_cli
+from ledger.flags import Parser
 from ledger.stage import Job, Outcome, run_stage, say
-from validate.flags import Parser
 from validate.oracle_checks import quality, reproduce, self_check
 from validate.records import Answer, Heldout, HeldoutAnswer, Oracle, Prompt, PromptSet, read_record
 

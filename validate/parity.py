@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ledger.digest import sha256_file
 from ledger.errors import BadInput, GateFailed, run_cli
+from ledger.flags import Parser
 from ledger.stage import Job, Outcome, run_stage, say
 from serve.engine import Engine
 from serve.errors import ServeError
 from serve.manifest import MANIFEST
 from validate import parity_cli
-from validate.flags import Parser
 from validate.records import Oracle, PromptSet
 from validate.report import sentences
 from validate.subject import examine

@@ -11,6 +11,7 @@ their tokens. The oracle runs in a process of its own, as this one is under test
 from __future__ import annotations
 
 import argparse
+import math
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from typing import Any
 from ledger.atomic import write_bytes, write_json
 from ledger.digest import digest_json, sha256_file
 from ledger.errors import BadInput, GateFailed
+from ledger.flags import Parser, check_file
 from ledger.receipts import Receipt
 from ledger.sources import ROOT, source_digest
 from ledger.stage import say
@@ -31,7 +33,6 @@ from serve.engine import Engine
 from serve.errors import ServeError
 from serve.manifest import MANIFEST, Manifest
 from validate.encode import Encoder
-from validate.flags import Parser
 from validate.prompt_lines import read_prompts
 from validate.records import Heldout, Oracle, PromptSet, read_record
 from validate.report import Report, sentences
@@ -41,21 +42,41 @@ EPSILON = 0.1
 """Logits: the default of parity.bfloat16_epsilon in the configuration."""
 TOLERANCE = 1e-3
 """Nats: the default of parity.float32_logprob_tolerance in the configuration."""
+MOST_THREADS = 256
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; 0 when parity holds, 1 when not. Raises BadInput."""
     flags = _parser().parse_args(argv)
+    _clear(flags)
     if flags.max_new < 1:
         raise BadInput(f"--max-new is {flags.max_new}; accepted: 1 or more")
-    if not flags.bfloat16_epsilon >= 0:
-        raise BadInput(f"--bfloat16-epsilon is {flags.bfloat16_epsilon}; accepted: 0 or more logits")
-    if not flags.float32_logprob_tolerance >= 0:
-        raise BadInput(f"--float32-logprob-tolerance is {flags.float32_logprob_tolerance}; accepted: 0 or more nats")
+    if not 1 <= flags.threads <= MOST_THREADS:
+        raise BadInput(f"--threads is {flags.threads}; accepted: 1 to {MOST_THREADS}")
+    if not 0 <= flags.bfloat16_epsilon < math.inf:
+        raise BadInput(f"--bfloat16-epsilon is {flags.bfloat16_epsilon}; accepted: 0 or more logits, and finite")
+    if not 0 <= flags.float32_logprob_tolerance < math.inf:
+        tolerance = flags.float32_logprob_tolerance
+        raise BadInput(f"--float32-logprob-tolerance is {tolerance}; accepted: 0 or more nats, and finite")
     try:
         return _run(flags)
     except ServeError as error:
         raise BadInput(str(error)) from error
+
+
+def _clear(flags: argparse.Namespace) -> None:
+    """Remove the receipt of an earlier run, which must not pass for this one's; BadInput for any other file there."""
+    check_file("--out", flags.out)
+    if flags.keep_oracle:
+        check_file("--keep-oracle", flags.keep_oracle)
+        if flags.keep_oracle.resolve() in (flags.out.resolve(), flags.prompts.resolve()):
+            raise BadInput(f"--keep-oracle {flags.keep_oracle} is --out or --prompts too; accepted: a file of its own")
+    if flags.out.exists():
+        try:
+            Receipt.read(flags.out)
+        except BadInput as error:
+            raise BadInput(f"--out {flags.out} is there already: {error}; accepted: a new file or a receipt") from None
+        flags.out.unlink(missing_ok=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,6 +6,8 @@ checkpoint's chat template.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ from ledger.errors import BadInput
 from validate.encode import Encoder
 from validate.records import Prompt, PromptSet
 
+# JSON spells what is outside the basic plane as two escapes; one alone is no character.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ROLES = ("system", "developer", "user", "assistant", "model", "tool")
 _ACCEPTED = 'accepted: an object with exactly one of "prompt", "messages" or "ids"'
 
 
@@ -57,6 +62,12 @@ def _ids(row: Any, origin: str, encoder: Encoder) -> tuple[str, list[int]]:
     fits, accepted, read = readers[key]
     if not fits(value):
         raise BadInput(f"{origin}: {key} is {str(value)[:60]!r}; accepted: {accepted}")
+    for message in value if key == "messages" else ():
+        _check_message(message, origin)
+    if key != "ids" and (half := _SURROGATE.search(json.dumps(value, ensure_ascii=False))):
+        raise BadInput(
+            f"{origin}: {key} holds {half[0]!r}, half of a surrogate pair; accepted: text that UTF-8 can hold"
+        )
     try:
         return key, read(value)
     except BadInput as error:
@@ -69,6 +80,15 @@ def _is_chat(value: Any) -> bool:
         and bool(value)
         and all(isinstance(m, dict) and {"role", "content"} <= m.keys() for m in value)
     )
+
+
+def _check_message(message: dict[str, Any], origin: str) -> None:
+    role, content = message["role"], message["content"]
+    if role not in _ROLES:
+        raise BadInput(f"{origin}: role is {str(role)[:60]!r}; accepted: {', '.join(_ROLES)}")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    if not all(isinstance(p, dict) and p.get("type") == "text" and isinstance(p.get("text"), str) for p in parts):
+        raise BadInput(f"{origin}: content is {str(content)[:60]!r}; accepted: text, or a list of parts of type text")
 
 
 def _is_ids(value: Any) -> bool:

@@ -16,9 +16,9 @@ from pathlib import Path
 from config.loading import load
 from ledger.atomic import write_json
 from ledger.errors import BadInput, run_cli
+from ledger.flags import Parser
 from ledger.receipts import Receipt
 from ledger.stage import say
-from validate.flags import Parser
 from validate.rows import STAGES, Row, row
 from validate.table import exemption_lines, table
 

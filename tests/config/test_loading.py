@@ -69,6 +69,21 @@ def test_unreadable_file_is_named(tmp_path: Path, content: bytes | None) -> None
     assert f"{path}: {'cannot be read' if content is None else 'not YAML'} (" in sentence_of(path)
 
 
+def test_mapping_without_end_is_one_sentence() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(BadInput, match=r"^x: .*; accepted: "):
+        from_mapping({"name": deep}, "x")
+
+
+@pytest.mark.parametrize("text", ["&a [*a]", "a: &a {b: [*a]}", "a: &a {<<: *a}", "a: &a {<<: [*a]}", "&a {? *a : b}"])
+def test_alias_of_what_it_is_a_part_of(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    assert f"{path}: not YAML (line 1: *a is a part of what it names); accepted: " in sentence_of(path)
+
+
 def test_folder_is_no_configuration(tmp_path: Path) -> None:
     assert "Is a directory" in sentence_of(tmp_path)
 

@@ -87,7 +87,14 @@ def test_base_is_checked_and_never_overwritten(tmp_path: Path) -> None:
     assert copy.read_bytes() == DEMO.read_bytes()
 
 
-@given(st.integers(2, 2048), st.integers(1, 2048), st.sampled_from([1, 2, 4]))
+def test_a_path_where_no_file_can_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    flags = (str(DEMO), "--kv-max", "64", "--kv-bucket", "32", "--out")
+    assert _refusal(*flags, str(tmp_path)) == f"--out {tmp_path} is a folder; accepted: the path of a file"
+    assert f"--out: {tmp_path}/file is a file" in _refusal(*flags, str(tmp_path / "file/point.yaml"))
+
+
+@given(st.integers(129, 2048), st.integers(1, 2048), st.sampled_from([1, 2, 4]))
 def test_every_point_within_the_limits_is_accepted(kv_max: int, kv_bucket: int, tp: int) -> None:
     flags = {"kv_max": kv_max, "kv_bucket": min(kv_max, kv_bucket), "tp": tp}
     (checkpoint,) = point(DEMO, flags)["checkpoints"].values()
@@ -106,7 +113,11 @@ def test_command_line(tmp_path: Path) -> None:
         "--out",
         str(out),
     ]
-    for kv_max, code, start in (("16", 0, ""), ("4", 2, "error: config/demo.yaml with ")):
+    for kv_max, code, start in (
+        ("160", 0, ""),
+        ("16", 2, "error: config/demo.yaml with "),
+        ("4", 2, "error: config/demo.yaml with "),
+    ):
         done = subprocess.run([*command, "--kv-max", kv_max], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == code and done.stderr.startswith(start), done.stderr
-    assert yaml.safe_load(out.read_text(encoding="utf-8"))["name"] == "demo-16-8"
+    assert yaml.safe_load(out.read_text(encoding="utf-8"))["name"] == "demo-160-8"

@@ -142,6 +142,10 @@ def raises(error: Exception) -> Callable[[], int]:
         (lambda: 1, 1, ""),
         (raises(BadInput("a.yaml: x is 1; accepted: 2")), 2, "error: a.yaml: x is 1; accepted: 2\n"),
         (raises(FoundryError("something")), 2, "error: something\n"),
+        (raises(FileNotFoundError(2, "No such file", "a.yaml")), 2, "error: a.yaml: No such file\n"),
+        (raises(OSError(28, "No space left on device")), 2, "error: [Errno 28] No space left on device\n"),
+        (raises(OSError("two\nlines")), 2, "error: two lines\n"),
+        (raises(TimeoutError()), 2, "error: TimeoutError\n"),
         (raises(GateFailed("parity: 3 tokens differ")), 1, "error: parity: 3 tokens differ\n"),
     ],
 )

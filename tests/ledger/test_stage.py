@@ -152,13 +152,20 @@ def test_inputs_count_by_what_they_hold(bench: Bench, make_receipt: MakeReceipt)
         {"verdict": "passed"},
         {},
     ):
-        make_receipt(**change).write(fetch)
+        make_receipt(**{"stage": "fetch"} | change).write(fetch)
         bench.run('{"text": "a"}', "--input", f"fetch={fetch}")
     assert [job.inputs["fetch"].facts["layers"] for job in bench.jobs] == [4, 5, 4]
-    assert Receipt.read(bench.out).inputs == {"fetch": make_receipt().digest}
-    bench.run('{"text": "a"}', "--input", f"tables={fetch}")
+    assert Receipt.read(bench.out).inputs == {"fetch": make_receipt(stage="fetch").digest}
+    bench.run('{"text": "a"}', "--input", f"tables/fetch={fetch}")
     bench.run('{"text": "a"}')
     assert len(bench.jobs) == 5
+
+
+@pytest.mark.parametrize("label", ["fetch", "512-128/fetch", "fetch/cpu-float32-tp1"])
+def test_a_label_names_the_stage_of_its_receipt(bench: Bench, make_receipt: MakeReceipt, label: str) -> None:
+    make_receipt(stage="fetch").write(bench.folder / "one.json")
+    assert bench.run('{"text": "a"}', "--input", f"{label}={bench.folder}/one.json") == 0
+    assert list(bench.jobs[0].inputs) == [label]
 
 
 def test_a_failed_verdict_is_kept_apart_and_never_recorded(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +213,7 @@ def test_an_output_that_is_not_in_the_store_is_refused(bench: Bench) -> None:
 
 
 def test_an_input_that_the_work_wants_and_nobody_gave(bench: Bench, make_receipt: MakeReceipt) -> None:
-    make_receipt().write(bench.folder / "fetch.json")
+    make_receipt(stage="fetch").write(bench.folder / "fetch.json")
     bench.run('{"text": "a"}', "--input", f"fetch={bench.folder}/fetch.json")
     with pytest.raises(BadInput) as caught:
         bench.jobs[0].inputs["weights"]
@@ -235,6 +242,18 @@ def test_an_input_that_the_work_wants_and_nobody_gave(bench: Bench, make_receipt
             ('{"text": "a"}', "--input", "fetch=good.json", "--input", "fetch=good.json"),
             "--input fetch is given twice; accepted: once",
         ),
+        (
+            ('{"text": "a"}', "--input", "lower=good.json"),
+            "--input lower: good.json is of stage 'fetch'; accepted: a receipt of lower",
+        ),
+        (
+            ('{"text": "a"}', "--input", "512-128/parity=good.json"),
+            "--input 512-128/parity: good.json is of stage 'fetch'; accepted: a receipt of 512-128 or parity",
+        ),
+        (('{"text": "a"}', "--out", "."), "--out . is a folder; accepted: the path of a file"),
+        (('{"text": "a"}', "--out", ""), "--out . is a folder; accepted: the path of a file"),
+        (('{"text": "a"}', "--out", "good.json/a"), "--out: good.json is a file; accepted: a folder"),
+        (('{"text": "a"}', "--store", "good.json"), "--store: good.json is a file; accepted: a folder"),
         (('{"text": "a"}', "--speed"), "lower: unrecognized arguments: --speed; see --help"),
     ],
 )
@@ -246,8 +265,8 @@ def test_bad_flags_are_one_sentence(
     sentence: str,
 ) -> None:
     monkeypatch.chdir(bench.folder)
-    make_receipt().write(Path("good.json"))
-    make_receipt(verdict="failed").write(Path("bad.json"))
+    make_receipt(stage="fetch").write(Path("good.json"))
+    make_receipt(stage="fetch", verdict="failed").write(Path("bad.json"))
     Path("wrong.json").write_text("{}")
     with pytest.raises(BadInput) as caught:
         bench.run(*flags)

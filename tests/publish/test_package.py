@@ -105,6 +105,51 @@ def test_a_deleted_or_damaged_folder_comes_back(run: Command) -> None:
     assert files(run.release) == whole
 
 
+def test_a_file_damaged_at_the_same_size_comes_back(run: Command) -> None:
+    run()
+    whole = files(run.release)
+    text = (run.release / "LICENSE").read_bytes()
+    (run.release / "LICENSE").write_bytes(text.swapcase())
+    run()
+    assert files(run.release) == whole
+
+
+def test_a_link_in_place_of_a_file_is_replaced(run: Command) -> None:
+    run()
+    path = run.release / "LICENSE"
+    path.unlink()
+    path.symlink_to("L" * len(files(run.release)["NOTICE"]))
+    run()
+    assert not path.is_symlink()
+
+
+def test_a_large_file_edited_in_place_is_found_and_made_anew(run: Command) -> None:
+    run()
+    whole, big = files(run.release), run.release / "weights/cpu-float32/tp1-rank0.safetensors"
+    assert not big.stat().st_mode & 0o222
+    big.chmod(0o644)
+    big.write_bytes(BIG[::-1].replace(b"w", b"W", 1))
+    with pytest.raises(BadInput, match=r"object .* is removed; run again to make it anew"):
+        run()
+    run.line.store.put_bytes(BIG)
+    run()
+    assert files(run.release) == whole
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [([], "package: the following arguments are required: --release"), (["--release", "file"], "--release: file is a")],
+)
+def test_a_missing_or_wrong_release_flag_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    monkeypatch.setattr(sys, "argv", ["package", *argv])
+    with pytest.raises(BadInput, match=sentence):
+        package.main()
+
+
 def test_editing_a_small_file_of_a_release_does_not_reach_the_store(run: Command) -> None:
     run()
     with (run.release / "README.md").open("a") as file:

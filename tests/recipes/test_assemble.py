@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.stage import Outcome
 from ledger.store import Store
@@ -150,3 +151,17 @@ def test_the_command_line_takes_the_build_folder(tmp_path: Path, monkeypatch: py
     # The key is known by now, and yet the folder must be filled again.
     assert assemble.main() == 0
     assert manifest.exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [([], "assemble: the following arguments are required: --build"), (["--build", "file"], "--build: file is a file")],
+)
+def test_a_missing_or_wrong_build_flag_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    monkeypatch.setattr("sys.argv", ["assemble", *argv])
+    with pytest.raises(BadInput, match=sentence):
+        assemble.main()

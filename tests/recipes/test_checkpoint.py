@@ -206,6 +206,73 @@ def test_licence_is_the_accepted_one_or_not_stated(copied: Copied, text: str) ->
     Checkpoint(folder).check_licence("apache-2.0")
 
 
+@pytest.mark.parametrize("license_", ["2024-13-45", "{? {a: b} : c}", "!!bool x", "[" * 5000], ids=range(4))
+def test_front_matter_that_yaml_stumbles_over(copied: Copied, license_: str) -> None:
+    folder = copied()
+    (folder / "README.md").write_text(f"---\nlicense: {license_}\n---\n")
+    with refused(r"README\.md: the front matter is not readable \(.*\); accepted: valid YAML"):
+        Checkpoint(folder).check_licence("apache-2.0")
+
+
+def test_card_that_is_not_utf8_or_begins_with_a_byte_order_mark(copied: Copied) -> None:
+    folder = copied()
+    (folder / "README.md").write_bytes(b"---\n\xff")
+    with refused(r"README\.md is not UTF-8 at byte 4; accepted: a model card in UTF-8"):
+        Checkpoint(folder).check_licence("apache-2.0")
+    (folder / "README.md").write_bytes(b"\xef\xbb\xbf---\nlicense: gemma\n---\n")
+    with refused(r"README\.md: license is 'gemma'; accepted: 'apache-2\.0'"):
+        Checkpoint(folder).check_licence("apache-2.0")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("bos_token_id", 2048, "bos_token_id is 2048; accepted: 0 to 2047, as vocab_size is 2048"),
+        ("eos_token_id", [1, 10**30], f"eos_token_id is {10**30}; accepted: 0 to 2047"),
+        ("suppress_tokens", [5, 1_000_000], "suppress_tokens is 1000000; accepted: 0 to 2047"),
+        ("suppress_tokens", 0.0, r"suppress_tokens is 0\.0; accepted: a token id or a list"),
+        ("suppress_tokens", list(range(2048)), "suppress_tokens holds all 2048 ids; accepted: at least one"),
+    ],
+    ids=["bos", "eos", "suppress", "float", "all"],
+)
+def test_ids_outside_of_the_vocabulary(copied: Copied, key: str, value: object, sentence: str) -> None:
+    folder = copied()
+    Checkpoint(folder).check_ids()
+    edit(folder / "generation_config.json", **{key: value})
+    with refused(rf"generation_config\.json: {sentence}"):
+        Checkpoint(folder).check_ids()
+
+
+@pytest.mark.parametrize("template", [b"\xff", b"{{ 1 // 0 }}"])
+def test_template_that_is_none(copied: Copied, template: bytes) -> None:
+    folder = copied()
+    (folder / "chat_template.jinja").write_bytes(template)
+    with refused(r"chat_template\.jinja (does not compile|cannot render a plain turn) \(.*; accepted: a Jinja"):
+        Checkpoint(folder).check_template(None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"image_token_id": "2040"}, r": image_token_id is '2040'; accepted: a token id"),
+        ({"hidden_activation": "relu"}, r": text_config\.hidden_activation is 'relu'; accepted: 'gelu_pytorch_tanh'"),
+        ({"rope_parameters": None}, r": text_config\.rope_parameters\.sliding_attention is None; accepted: a mapping"),
+        ({"rope_parameters": {"sliding_attention": {}}}, r": text_config\.rope_parameters\.full_attention is None"),
+        ({"num_attention_heads": "4"}, r" is refused by transformers \(Validation .*num_attention_heads.* got str"),
+        ({"vision_config": 7}, r" is refused by transformers \("),
+    ],
+    ids=["image", "activation", "rope", "full", "heads", "vision"],
+)
+def test_config_that_is_computed_otherwise(copied: Copied, changes: dict[str, Any], sentence: str) -> None:
+    folder = copied()
+    Checkpoint(folder).check_config()
+    document = json.loads((folder / "config.json").read_text())
+    text = {key: value for key, value in changes.items() if key in document["text_config"]}
+    edit(folder / "config.json", **(changes if not text else {"text_config": document["text_config"] | text}))
+    with refused(rf"config\.json{sentence}[^\n]*$"):
+        Checkpoint(folder).check_config()
+
+
 def test_pins(tiny: Tiny) -> None:
     checkpoint = Checkpoint(tiny[0])
     digests = {name: sha256((tiny[0] / name).read_bytes()).hexdigest() for name in checkpoint.files()}

@@ -105,6 +105,25 @@ def test_pins_licence_template_and_geometry_are_enforced(tiny: Tiny, copied: Cal
         run(source=path_source(folder))
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "sentence"),
+    [
+        ("chat_template.jinja", "{", "{{ 1 // 0 }}{", r"chat_template\.jinja cannot render a plain turn"),
+        ("generation_config.json", "2045", "1000000", r"suppress_tokens is 1000000; accepted: 0 to 2047"),
+        ("config.json", '"image_token_id": 2040', '"image_token_id": "x"', r"image_token_id is 'x'; accepted"),
+    ],
+)
+def test_what_later_stages_would_stumble_over_is_refused(
+    copied: Callable[[], Path], run: Run, name: str, old: str, new: str, sentence: str
+) -> None:
+    folder = copied()
+    text = (folder / name).read_text(encoding="utf-8")
+    assert old in text
+    (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(BadInput, match=sentence):
+        run(source=path_source(folder))
+
+
 def test_own_folder_needs_no_geometry(tiny: Tiny, run: Run) -> None:
     named, unnamed = (run(source=path_source(tiny[0]), geometry=name) for name in ("tiny", None))
     assert named.facts == unnamed.facts

@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from config.geometry import load_text_config
+from ledger.errors import BadInput
+from recipes.lower import main
 from recipes.lowering import LowerRecipe, lower
 from tests.recipes.test_lower import DYNAMIC, hlo_text, opcodes
 
@@ -54,6 +58,19 @@ def test_the_matrix_lowers_from_a_configuration_in_two_gigabytes(tmp_path: Path)
     assert by_name["512-128", "decode"]["state_bytes"] == 2 * 2 * (12 * 512 * 256 + 3 * 512 * 512)
     assert by_name["2048-512", "decode"]["state_bytes"] == 2 * 2 * (12 * 1024 * 256 + 3 * 2048 * 512)
     assert {row["state_buffers"] for row in rows} == {30}
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        ([], "recipes.lower: the following arguments are required: config"),
+        (["config/demo.yaml", "--jsn"], "recipes.lower: unrecognized arguments: --jsn"),
+    ],
+)
+def test_wrong_flags_are_one_sentence(monkeypatch: pytest.MonkeyPatch, argv: list[str], sentence: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["lower", *argv])
+    with pytest.raises(BadInput, match=sentence):
+        main()
 
 
 def test_a_configuration_that_is_not_there_is_one_sentence() -> None:

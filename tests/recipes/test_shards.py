@@ -116,7 +116,10 @@ def test_damaged_header(tmp_path: Path, data: bytes, sentence: str) -> None:
     [
         ({"dtype": "F4", "shape": [2], "data_offsets": [0, 8]}, "dtype 'F4'"),
         ({"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}, r"8 bytes for float32 \[3\]"),
-        ({"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]}, "8 bytes for"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]}, r"offsets \[-8, 0\]"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}, "-8 bytes for"),
+        ({"dtype": "F32", "shape": [-1, -2], "data_offsets": [0, 8]}, r"shape \[-1, -2\]"),
+        ({"dtype": "F32", "shape": [2.5], "data_offsets": [0, 8]}, r"shape \[2\.5\]"),
         ({"dtype": "F32", "shape": [2]}, "data_offsets"),
         (7, "subscriptable"),
     ],

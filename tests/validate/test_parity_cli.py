@@ -161,6 +161,15 @@ def test_a_bfloat16_artifact_has_no_limit_on_logprobs(
         ({"--max-new": "0"}, "--max-new is 0; accepted: 1 or more"),
         ({"--max-new": "x"}, "argument --max-new: invalid int value: 'x'"),
         ({"--bfloat16-epsilon": "-1"}, "--bfloat16-epsilon is -1.0"),
+        ({"--threads": "0"}, "--threads is 0; accepted: 1 to 256"),
+        ({"--threads": "257"}, "--threads is 257; accepted: 1 to 256"),
+        ({"--out": "."}, "--out . is a folder; accepted: the path of a file"),
+        ({"--out": "pyproject.toml"}, "--out pyproject.toml is there already: .*; accepted: a new file or a receipt"),
+        ({"--out": "pyproject.toml/x"}, "--out: pyproject.toml is a file"),
+        ({"--keep-oracle": "."}, "--keep-oracle . is a folder; accepted: the path of a file"),
+        ({"--out": "new", "--keep-oracle": "new"}, "--keep-oracle new is --out or --prompts too"),
+        ({"--bfloat16-epsilon": "inf"}, "--bfloat16-epsilon is inf; accepted: 0 or more logits, and finite"),
+        ({"--float32-logprob-tolerance": "inf"}, "--float32-logprob-tolerance is inf"),
         ({"--bfloat16-epsilon": "nan"}, "--bfloat16-epsilon is nan"),
         ({"--float32-logprob-tolerance": "-1"}, "--float32-logprob-tolerance is -1.0"),
         ({"--float32-logprob-tolerance": "nan"}, "--float32-logprob-tolerance is nan"),
@@ -171,11 +180,26 @@ def test_a_bfloat16_artifact_has_no_limit_on_logprobs(
         ({"--surprise": "1"}, "unrecognized arguments: --surprise=1"),
     ],
 )
-def test_bad_flags_are_one_sentence(flags: list[str], change: dict[str, str], said: str) -> None:
+def test_bad_flags_are_one_sentence(
+    flags: list[str], change: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
     given = dict(flag.split("=", 1) for flag in [*flags, "--oracle=unread"]) | change
     with pytest.raises(BadInput, match=said) as caught:
         parity_cli.main([f"{flag}={value}" for flag, value in given.items()])
     assert "\n" not in str(caught.value)
+
+
+def test_a_run_that_fails_leaves_no_receipt_of_an_earlier_one(flags: list[str], tmp_path: Path) -> None:
+    earlier = Receipt(
+        **{"stage": "parity", "key": "0" * 64, "recipe": {}, "inputs": {}, "outputs": {}, "facts": {}},
+        **{"measured": {}, "toolchain": {}, "source": "", "verdict": "passed"},
+    )
+    for more in ("--oracle=nowhere", "--threads=0"):
+        earlier.write(tmp_path / "receipt.json")
+        with pytest.raises(BadInput):
+            parity_cli.main([*flags, "--oracle=nowhere", more])
+        assert not (tmp_path / "receipt.json").exists()
 
 
 def test_an_oracle_that_cannot_load_the_checkpoint(flags: list[str], checkpoint: Path, tmp_path: Path) -> None:

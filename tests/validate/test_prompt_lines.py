@@ -29,6 +29,11 @@ def test_the_three_kinds_of_line(tmp_path: Path, encoder: Encoder) -> None:
     assert (third.name, third.ids, third.max_new, third.stop) == ("line-5", (BOS, 7), 8, True)
 
 
+def test_a_whole_surrogate_pair_is_a_character(tmp_path: Path, encoder: Encoder) -> None:
+    (prompt,) = read(r'{"prompt": "\ud83d\ude00"}', tmp_path, encoder).prompts
+    assert prompt.ids == tuple(encoder.text("\U0001f600"))
+
+
 def test_an_answer_ends_where_the_context_does(tmp_path: Path, encoder: Encoder) -> None:
     (prompt,) = read(json.dumps({"ids": [5] * 37}), tmp_path, encoder).prompts
     assert prompt.max_new == 3
@@ -49,7 +54,17 @@ GOOD = '{"prompt": "fine"}\n'
         ('{"prompt": 4}', "prompt is '4'; accepted: text"),
         ('{"messages": []}', r"messages is '\[\]'; accepted: a list of objects with role and content"),
         ('{"messages": [{"role": "user"}]}', "messages is "),
-        ('{"messages": [{"role": "owner", "content": "x"}]}', "refuses the messages: no such role"),
+        ('{"messages": [{"role": "owner", "content": "x"}]}', "role is 'owner'; accepted: system, developer, user"),
+        ('{"messages": [{"role": ["user"], "content": "x"}]}', r"role is \"\['user'\]\"; accepted: system"),
+        ('{"messages": [{"role": "tool", "content": "x"}]}', "refuses the messages: no such role"),
+        ('{"messages": [{"role": "user", "content": null}]}', "content is 'None'; accepted: text"),
+        ('{"messages": [{"role": "user", "content": [7]}]}', r"content is '\[7\]'; accepted: text"),
+        (
+            '{"messages": [{"role": "user", "content": [{"type": "image", "text": "x"}]}]}',
+            "content is .*; accepted: text",
+        ),
+        (r'{"messages": [{"role": "user", "content": "\ud800"}]}', r"messages holds '\\ud800', half of a surrogate"),
+        (r'{"prompt": "a\udfffb"}', r"prompt holds '\\udfff', half of a surrogate pair; accepted: text"),
         ('{"ids": []}', r"ids is '\[\]'; accepted: a list of at least one whole number"),
         ('{"ids": [2, true]}', "ids is "),
         ('{"ids": [2, 512]}', "token id 512; accepted: 0 to 511"),

@@ -1,0 +1,41 @@
+"""Command lines: a wrong flag is one sentence and exit code 2, not a page of usage; paths are checked before the work.
+
+The textbook opens an output file when there is something to write. Here that may be an hour later, so a path that
+cannot become a file or a folder is refused at the start, with the flag that gave it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+from ledger.errors import BadInput
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that raises BadInput and takes no abbreviations."""
+
+    def __init__(self, prog: str, description: str | None = None, *, add_help: bool = True) -> None:
+        super().__init__(prog=prog, description=description, add_help=add_help, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse found."""
+        raise BadInput(f"{self.prog}: {message}; see --help")
+
+
+def check_file(flag: str, path: Path) -> None:
+    """BadInput that names `flag` when no file can be written at `path`: it is a folder, or its parent is none.
+
+    An empty path is the current folder, and so refused.
+    """
+    if path.is_dir():
+        raise BadInput(f"{flag} {path} is a folder; accepted: the path of a file")
+    check_folder(flag, path.parent)
+
+
+def check_folder(flag: str, path: Path) -> None:
+    """BadInput that names `flag` when `path` is no folder and none can be made there."""
+    there = next((one for one in (path, *path.parents) if one.exists()), None)
+    if there and not there.is_dir():
+        raise BadInput(f"{flag}: {there} is a file; accepted: a folder, or a path where one can be made")

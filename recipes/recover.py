@@ -1,0 +1,85 @@
+"""Makes a working directory fit for the next run: `python -m recipes.recover CONFIG`.
+
+Snakemake locks a working directory with files that outlive it, and cannot tell a killed run from one at
+work. Here the lock is removed only when the process table (Linux) has no snakemake that works in the
+directory. Snakemake also believes every receipt that is there. One that is damaged, or whose objects are gone
+from the store, is removed, so that the run makes both again. Nothing else needs recovering: stages write whole
+files or none.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from config.loading import load
+from ledger.errors import BadInput, run_cli
+from ledger.flags import Parser, check_folder
+from ledger.receipts import Receipt
+from ledger.stage import say
+from ledger.store import Store
+
+LOCKS = Path(".snakemake", "locks")
+RESULTS = Path("results")
+
+
+def main() -> int:
+    """Remove a stale lock and receipts that cannot be used; BadInput for CONFIG, or when a run is at work."""
+    parser = Parser("recipes.recover", "Removes what a killed run or a damaged disk left in the way of the next run.")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="configuration of the next run")
+    factory = load(parser.parse_args().config)
+    check_folder("store", Path(factory.store))
+    _unlock()
+    receipts = RESULTS / factory.name / "receipts"
+    if receipts.is_dir():
+        _discard(receipts, Store(Path(factory.store)))
+    return 0
+
+
+def runs_in(folder: Path) -> Iterator[int]:
+    """Ids of the processes that run snakemake in `folder`, as a module or as a command."""
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()[1:3]
+            if not any(Path(word).name == "snakemake" for word in words):
+                continue
+            if Path(process.cwd()).samefile(folder):
+                yield process.pid
+        except (psutil.Error, OSError):
+            # It ended meanwhile, or belongs to somebody else who could not write here.
+            continue
+
+
+def _unlock() -> None:
+    locks = list(LOCKS.glob("*.lock"))
+    if not locks:
+        return
+    at_work = next(runs_in(Path.cwd()), None)
+    if at_work:
+        raise BadInput(f"{LOCKS}: snakemake (process {at_work}) works in this folder; accepted: one run at a time")
+    for lock in locks:
+        lock.unlink(missing_ok=True)
+    say("removed the lock of a run that was killed")
+
+
+def _discard(folder: Path, store: Store) -> None:
+    """Remove the receipts in `folder` that are of no use, and say why; those of failed runs are for people."""
+    for path in sorted(folder.rglob("*.json")):
+        if path.is_dir() or path.name.endswith(".failed.json"):
+            continue
+        if reason := _unusable(path, store):
+            path.unlink(missing_ok=True)
+            say(f"removed {path}, which this run makes again: {reason}")
+
+
+def _unusable(path: Path, store: Store) -> str:
+    try:
+        receipt = Receipt.read(path)
+    except BadInput as error:
+        return str(error)
+    gone = next((name for name, ref in receipt.outputs.items() if not store.has(ref)), None)
+    return f"its output {gone} is missing from the store, or cut short" if gone else ""
+
+
+if __name__ == "__main__":
+    run_cli(main)

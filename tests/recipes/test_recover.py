@@ -1,0 +1,161 @@
+"""A lock is removed when nobody holds it, and only then; receipts go when they cannot be used."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ledger.errors import BadInput
+from ledger.receipts import Receipt
+from ledger.sources import ROOT
+from ledger.store import Store
+from recipes import recover
+
+SMOKE = ROOT / "config" / "smoke.yaml"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / recover.LOCKS).mkdir(parents=True)
+    (tmp_path / recover.LOCKS / "0.output.lock").touch()
+    return tmp_path
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    return other
+
+
+def start(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process named like snakemake that says when it is up, and lives until its stdin closes."""
+    script = folder / "snakemake"
+    script.write_text("print('up', flush=True); input()")
+    with subprocess.Popen(
+        [sys.executable, str(script)], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        yield process
+        process.communicate("\n")
+
+
+@pytest.fixture
+def at_work(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    yield from start(folder)
+
+
+@pytest.fixture
+def at_work_elsewhere(elsewhere: Path) -> Iterator[subprocess.Popen[str]]:
+    yield from start(elsewhere)
+
+
+def run(config: Path = SMOKE) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["recover", str(config)])
+        return recover.main()
+
+
+def locks(folder: Path) -> list[str]:
+    return [path.name for path in (folder / recover.LOCKS).iterdir()]
+
+
+def test_the_lock_of_a_killed_run_goes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    assert locks(folder) == []
+    assert capsys.readouterr().out == "removed the lock of a run that was killed\n"
+
+
+def test_without_a_lock_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run() == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_lock_of_a_run_at_work_stays(folder: Path, at_work: subprocess.Popen[str]) -> None:
+    with pytest.raises(BadInput, match=rf"snakemake \(process {at_work.pid}\) works in this folder"):
+        run()
+    assert locks(folder) == ["0.output.lock"]
+
+
+@pytest.mark.usefixtures("at_work_elsewhere")
+def test_a_run_in_another_folder_does_not_count(folder: Path) -> None:
+    assert run() == 0
+    assert locks(folder) == []
+
+
+class Run:
+    """What a run of config/smoke.yaml leaves in the working directory."""
+
+    def __init__(self) -> None:
+        self.store = Store(Path("results/store"))
+        self.receipts = Path("results/smoke/receipts/demo")
+
+    def leave(self, name: str, content: bytes) -> Path:
+        """A receipt with one output; returns the output's object."""
+        ref = self.store.put_bytes(content)
+        receipt = Receipt(
+            **{"stage": "lower", "key": "0" * 64, "recipe": {}, "inputs": {}, "outputs": {"graph": ref}, "facts": {}},
+            **{"measured": {}, "toolchain": {}, "source": "", "verdict": "done"},
+        )
+        receipt.write(self.receipts / name)
+        return self.store.path(ref)
+
+    def left(self) -> set[str]:
+        return {path.relative_to(self.receipts).as_posix() for path in self.receipts.rglob("*.json")}
+
+
+def test_receipts_that_cannot_be_used_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = Run()
+    line.leave("fetch.json", b"good")
+    line.leave("v/compile.json", b"gone").unlink()
+    cut = line.leave("v/lower.json", b"cut short")
+    cut.chmod(0o644)
+    cut.write_bytes(b"cut")
+    (line.receipts / "tables.json").write_text("{")
+    (line.receipts / "v/parity.failed.json").write_text("{")
+    assert run() == 0
+    assert line.left() == {"fetch.json", "v/parity.failed.json"}
+    missing = "which this run makes again: its output graph is missing from the store, or cut short"
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(
+        f"removed {line.receipts}/tables.json, which this run makes again: receipt {line.receipts}/tables.json is not"
+    )
+    assert said[1:] == [
+        f"removed {line.receipts}/v/compile.json, {missing}",
+        f"removed {line.receipts}/v/lower.json, {missing}",
+    ]
+    assert run() == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_receipts_of_another_configuration_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = Path("results/other/receipts/tables.json")
+    other.parent.mkdir(parents=True)
+    other.write_text("{")
+    assert run() == 0
+    assert other.exists()
+
+
+def test_a_run_at_work_keeps_its_receipts(folder: Path, at_work: subprocess.Popen[str]) -> None:
+    line = Run()
+    line.leave("fetch.json", b"gone").unlink()
+    with pytest.raises(BadInput, match=f"process {at_work.pid}"):
+        run()
+    assert line.left() == {"fetch.json"}
+
+
+def test_a_configuration_that_cannot_be_read_is_one_sentence(folder: Path) -> None:
+    with pytest.raises(BadInput, match=r"nowhere\.yaml"):
+        run(folder / "nowhere.yaml")
+    assert locks(folder) == ["0.output.lock"]
