@@ -23,6 +23,15 @@ from serve.tensorfile import ALIGNMENT
 Array = npt.NDArray[np.generic]
 
 
+def _shape(array: Array) -> SimpleNamespace:
+    """What jaxlib reads of a jax.core.ShapedArray."""
+    return SimpleNamespace(shape=array.shape, dtype=array.dtype, ndim=array.ndim, size=array.size, weak_type=False)
+
+
+# Buffers know their own shape: what is written on the wrapping of a result is never looked at.
+_ANY = _shape(np.zeros((), np.float32))
+
+
 class _Placement(xla_client.SingleDeviceSharding):  # type: ignore[misc]
     """The part of jax.sharding.SingleDeviceSharding that `batched_device_put` reads."""
 
@@ -35,14 +44,16 @@ class _Placement(xla_client.SingleDeviceSharding):  # type: ignore[misc]
 class Program:
     """A loaded executable, run by every rank at once."""
 
-    def __init__(self, executable: Any, client: Client) -> None:
+    def __init__(self, executable: Any, placement: Any) -> None:
         self._executable = executable
-        self._client = client
+        # Without a handler of its own, each result would be wrapped with the help of jax, looked for at every step.
+        handler = _jax.array_result_handler(_ANY, placement, True, True)
+        self._handlers = [handler] * len(executable.get_output_layouts())
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """Execute; arguments and results are device buffers in parameter and output order."""
-        results = self._executable.execute_sharded(arguments).disassemble_into_single_device_arrays()
-        return [self._client.joined(shards) for shards in results]
+        results = self._executable.execute_sharded(arguments)
+        return results.consume_with_handlers(self._handlers)  # type: ignore[no-any-return]
 
 
 class Client:
@@ -55,7 +66,8 @@ class Client:
         self._client = xla_client.make_cpu_client(asynchronous=False, num_devices=ranks)
         self._devices = self._client.devices()
         self._placements = [_Placement(device) for device in self._devices]
-        self._all = _jax.GSPMDSharding(self._devices, _hlo.HloSharding.replicate()) if ranks > 1 else None
+        everywhere = _jax.GSPMDSharding(self._devices, _hlo.HloSharding.replicate())
+        self._placement = everywhere if ranks > 1 else self._placements[0]
 
     def put(self, arrays: Sequence[Array]) -> Any:
         """A device buffer over one array per rank: in place where it is 64-byte aligned and contiguous, else a copy.
@@ -63,13 +75,10 @@ class Client:
         An in-place buffer sees later writes to its array, which is how step inputs are passed; ranks may share one.
         """
         ranked = zip(arrays, self._devices, self._placements, strict=True)
-        return self.joined([_put(array, device, placement) for array, device, placement in ranked])
-
-    def joined(self, shards: Sequence[Any]) -> Any:
-        """One buffer of the ranks' own ones, which need not be equal."""
-        if self._all is None:
+        shards = [_put(array, device, placement) for array, device, placement in ranked]
+        if len(shards) == 1:
             return shards[0]
-        return _jax.ArrayImpl(shards[0].aval, self._all, list(shards), True, _skip_checks=True)
+        return _jax.ArrayImpl(_ANY, self._placement, shards, True, _skip_checks=True)
 
     def compile(self, module: bytes) -> bytes:
         """Compile a StableHLO module (text or bytecode) to a serialized executable for this host's CPU."""
@@ -81,7 +90,7 @@ class Client:
 
         Loading runs code: only bytes whose digest a trusted manifest names may come here.
         """
-        return Program(self._client.deserialize_executable(executable, self._devices, self._options()), self)
+        return Program(self._client.deserialize_executable(executable, self._devices, self._options()), self._placement)
 
     def _options(self) -> Any:
         ranks = len(self._devices)
@@ -93,17 +102,34 @@ class Client:
 
 
 def _put(array: Array, device: Any, placement: Any) -> Any:
-    shape = SimpleNamespace(shape=array.shape, dtype=array.dtype, ndim=array.ndim, size=array.size, weak_type=False)
+    shape = _shape(array)
     zero_copy = _jax.HostBufferSemantics.ZERO_COPY
     return _jax.batched_device_put(shape, placement, [array], [device], True, False, zero_copy, True)
+
+
+class _Export:
+    """A device buffer as the DLPack protocol wants to be asked for it."""
+
+    def __init__(self, buffer: Any) -> None:
+        self._buffer = buffer
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return _jax.buffer_to_dlpack_managed_tensor(self._buffer)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # host memory
 
 
 def to_numpy(buffer: Any) -> Array:
     """A read-only view of a device buffer (the first rank's); valid as long as the buffer is."""
     if len(buffer._arrays) > 1:
         buffer = buffer._arrays[0]
-    array, _copied = buffer._single_device_array_to_np_array_did_copy()
-    return array  # type: ignore[no-any-return]
+    try:
+        return np.from_dlpack(_Export(buffer))
+    except (BufferError, RuntimeError):
+        # numpy's DLPack knows no bfloat16; this way round, jaxlib looks for jax each time, which costs 0.1 ms.
+        array, _copied = buffer._single_device_array_to_np_array_did_copy()
+        return array  # type: ignore[no-any-return]
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
