@@ -80,7 +80,7 @@ def finish(folder: Path) -> None:
 def whole(folder: Path) -> Iterator[Path]:
     """Every file under a final name, checked: receipts parse, objects are what their names say."""
     for path in sorted((folder / "results").rglob("*")):
-        if not path.is_file() or "tmp" in path.parts or path.name.startswith("."):
+        if not path.is_file() or "tmp" in path.relative_to(folder).parts or path.name.startswith("."):
             continue
         if path.parent.parent.name == "objects":
             assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
