@@ -23,7 +23,7 @@ from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.store import Store
 from recipes.chat_template import check_rendering, compiled
-from recipes.library_config import check_library, check_spelt_out
+from recipes.hf_config import check_library, check_spelt_out
 from recipes.shards import INDEX, Stored, find_tensors
 
 TEXT_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from ledger.digest import parse_json
 from ledger.errors import BadInput
 from recipes.chat_template import compiled, reason
-from recipes.library_config import PLACEHOLDERS
+from recipes.hf_config import PLACEHOLDERS
 
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
