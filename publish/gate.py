@@ -87,5 +87,5 @@ def _unmeasured(receipt: Receipt) -> Receipt:
 
 
 def _figures_digest(bench: Receipt) -> str:
-    """What validate.bench calls its measurement; the driver adds the time of the stage to the same mapping."""
+    """What validate.bench.stage calls its measurement; the driver adds the time of the stage to the same mapping."""
     return digest_json({key: value for key, value in bench.measured.items() if key != "stage_seconds"})

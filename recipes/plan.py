@@ -31,7 +31,7 @@ STAGES = {
     "prompts": "validate.prompts",
     "oracle": "validate.oracle",
     "parity": "validate.parity",
-    "bench": "validate.bench",
+    "bench": "validate.bench.stage",
     "package": "publish.package",
     "summary": "validate.summary",
 }

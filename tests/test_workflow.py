@@ -159,7 +159,7 @@ def test_a_finished_line_has_nothing_to_do(finished: Workflow) -> None:
     ("edited", "reruns"),
     [
         # The unchanged-looking followers run too: what they make is known only when the stage before is done.
-        ("validate/figures.py", {"bench", "package", "summary"}),
+        ("validate/bench/figures.py", {"bench", "package", "summary"}),
         ("recipes/assemble.py", {"assemble", "parity", "bench", "package", "summary"}),
         ("publish/card.py", {"package"}),
         ("envs/cpu.txt", set(STAGES)),

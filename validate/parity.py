@@ -22,8 +22,8 @@ from serve.engine import Engine
 from serve.errors import ServeError
 from serve.manifest import MANIFEST
 from validate import parity_cli
+from validate.findings import sentences
 from validate.records import Oracle, PromptSet
-from validate.report import sentences
 from validate.subject import examine
 
 ORACLE_ONLY = frozenset({"torch", "transformers"})

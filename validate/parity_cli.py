@@ -33,9 +33,9 @@ from serve.engine import Engine
 from serve.errors import ServeError
 from serve.manifest import MANIFEST, Manifest
 from validate.encode import Encoder
+from validate.findings import Report, sentences
 from validate.prompt_lines import read_prompts
 from validate.records import Heldout, Oracle, PromptSet, read_record
-from validate.report import Report, sentences
 from validate.subject import examine
 
 EPSILON = 0.1

@@ -15,8 +15,8 @@ from typing import Protocol, runtime_checkable
 
 from ledger.errors import BadInput
 from validate.compare import Judged, each, first_difference, follow
+from validate.findings import Report
 from validate.records import Answer, HeldoutAnswer, Oracle, Prompt, PromptSet
-from validate.report import Report
 
 Say = Callable[[str], None]
 

@@ -96,7 +96,7 @@ rule bench:
     message:
         "bench {wildcards.checkpoint} {wildcards.variant}"
     shell:
-        "python -m validate.bench --recipe {params.recipe:q}"
+        "python -m validate.bench.stage --recipe {params.recipe:q}"
         " --input fetch={input.fetch} --input assemble={input.assemble} --input parity={input.parity}"
         " --artifact {params.artifact:q} --store {params.store:q} --out {output} 2>&1 | tee {log}"
 

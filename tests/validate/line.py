@@ -26,10 +26,10 @@ from serve.manifest import Parameter
 from serve.tensorfile import TensorFile
 from tests import build
 from tests.validate.faults import BUCKET, Arrays
+from validate.findings import Report
 from validate.oracle import consult
 from validate.prompts import edge_lengths
 from validate.records import Heldout, Prompt, PromptSet
-from validate.report import Report
 from validate.subject import examine
 
 KV_MAX, WINDOW = 128, 16

@@ -17,7 +17,7 @@ from serve.errors import ServeError
 from serve.manifest import MANIFEST, FileRef, Manifest
 from tests.validate.faults import GRAPHS, HARMLESS, HOST, WEIGHTS, Patch
 from tests.validate.line import Line
-from validate.report import Report, sentences
+from validate.findings import Report, sentences
 
 ORACLE, ANOTHER, REPEATED = {"oracle"}, {"after-another"}, {"repeated"}
 STATE = ANOTHER | REPEATED

@@ -10,8 +10,8 @@ from ledger.errors import BadInput
 from tests.serve.fakes import Context, manifest
 from tests.serve.fakes import engine as serving
 from tests.validate.fakes import STOP, FakeBatchedEngine, FakeEngine, Fault, ask, following, tell
+from validate.findings import Report, sentences
 from validate.records import Oracle, PromptSet
-from validate.report import Report, sentences
 from validate.subject import Batched, examine
 
 LENGTHS = (1, 5, 9, 13, 30)

@@ -15,9 +15,9 @@ from typing import Any
 
 from ledger.errors import BadInput
 from ledger.stage import say
-from validate.bench_lines import Worker, WorkerFailed
-from validate.bench_transformers import MODES
-from validate.figures import figures
+from validate.bench.figures import figures
+from validate.bench.lines import Worker, WorkerFailed
+from validate.bench.transformers_worker import MODES
 
 Command = tuple[str, ...]
 FAR_BEHIND = 1.5

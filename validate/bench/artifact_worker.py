@@ -1,6 +1,6 @@
 """The process that is timed: serve.engine on one artifact, and nothing besides.
 
-    python -m validate.bench_worker ARTIFACT THREADS
+    python -m validate.bench.artifact_worker ARTIFACT THREADS
 
 Ready means that the first token of a first request is out, as a lazy load would otherwise hide in it.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from validate.bench_lines import Handler, Request, Tick, answer, pin
+from validate.bench.lines import Handler, Request, Tick, answer, pin
 
-MODULE = "validate.bench_worker"
+MODULE = "validate.bench.artifact_worker"
 
 
 def load(folder: Path) -> Handler:

@@ -14,10 +14,10 @@ from ledger.stage import Job
 from ledger.store import Store
 from serve.manifest import FileRef, Manifest
 from tests.validate.test_parity_cli import write_artifact
-from validate import bench, bench_transformers, bench_worker
-from validate.bench import Recipe, plan, sizes
-from validate.bench_lines import Worker, WorkerFailed
-from validate.figures import figures, percentile
+from validate.bench import artifact_worker, stage, transformers_worker
+from validate.bench.figures import figures, percentile
+from validate.bench.lines import Worker, WorkerFailed
+from validate.bench.stage import Recipe, plan, sizes
 
 seconds = st.floats(1e-5, 10, allow_nan=False)
 
@@ -84,13 +84,13 @@ def test_the_stage_measures_what_passed_parity(
     artifact = tmp_path / "artifact"
     artifact.mkdir()
     write_artifact(artifact, checkpoint)
-    for module in (bench_worker, bench_transformers):
-        monkeypatch.setattr(module, "MODULE", "tests.validate.fake_worker")
+    for module in (artifact_worker, transformers_worker):
+        monkeypatch.setattr(module, "MODULE", "tests.validate.bench.fake_worker")
     files = {path.name: store.put_file(path) for path in checkpoint.iterdir()}
     inputs = {"fetch": _receipt("fetch", "done", files), "parity": _receipt("parity", "passed", {})}
     recipe = Recipe(dtype="float32", prompt_tokens=20, new_tokens=6, rounds=2, threads=1)
 
-    outcome = bench.work(Job(recipe, inputs, store), artifact)
+    outcome = stage.work(Job(recipe, inputs, store), artifact)
     assert outcome.measured["decode_tok_s"] == 4.0
     assert outcome.measured["threads"] == 1
     facts = outcome.facts
@@ -100,12 +100,12 @@ def test_the_stage_measures_what_passed_parity(
 
     failed = inputs | {"parity": _receipt("parity", "done", {})}
     with pytest.raises(BadInput, match="--input parity: the verdict is not passed"):
-        bench.work(Job(recipe, failed, store), artifact)
+        stage.work(Job(recipe, failed, store), artifact)
 
 
 def test_transformers_runs_in_every_mode(checkpoint: Path) -> None:
-    with Worker(bench_transformers.MODULE, [str(checkpoint), "bfloat16", "1"]) as worker:
-        for mode in bench_transformers.MODES:
+    with Worker(transformers_worker.MODULE, [str(checkpoint), "bfloat16", "1"]) as worker:
+        for mode in transformers_worker.MODES:
             assert len(worker.ask(ids=[2, 140, 1, 106], max_new=12, mode=mode)) == 12
         with pytest.raises(WorkerFailed, match="KeyError"):
             worker.ask(ids=[2], max_new=1, mode="guessed")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ledger.errors import BadInput
-from tests.validate import fake_worker
-from validate.bench_lines import Worker, WorkerFailed
-from validate.rounds import Plan, measure
+from tests.validate.bench import fake_worker
+from validate.bench.lines import Worker, WorkerFailed
+from validate.bench.rounds import Plan, measure
 
-MODULE = "tests.validate.fake_worker"
+MODULE = "tests.validate.bench.fake_worker"
 PLAN = Plan(prompt=6, new=4, prefill=9)
 
 

@@ -1,6 +1,6 @@
 """A worker of the bench that is no model: it ticks by a clock of its own, and fails as its argument says.
 
-python -m tests.validate.fake_worker LOG FAULT
+python -m tests.validate.bench.fake_worker LOG FAULT
 """
 
 import os
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from unittest.mock import patch
 
-from validate.bench_lines import Handler, Request, Tick, answer
+from validate.bench.lines import Handler, Request, Tick, answer
 
 MEMORY = 200_000_000
 PACE = {"subject": 0.25, "eager": 1.0, "sdpa": 0.5, "static": 0.625}

@@ -21,10 +21,10 @@ from ledger.flags import Parser
 from ledger.stage import Job, Outcome, run_stage
 from serve.errors import ServeError
 from serve.manifest import MANIFEST, Manifest
-from validate import bench_transformers, bench_worker
+from validate.bench import artifact_worker, transformers_worker
+from validate.bench.rounds import Plan, measure
 from validate.encode import Encoder
 from validate.pool import Pool
-from validate.rounds import Plan, measure
 
 PREFILL_BUCKETS = 4
 """Prefill is timed on at most so many whole buckets."""
@@ -80,8 +80,8 @@ def work(job: Job[Recipe], artifact: Path) -> Outcome:
         encoder = Encoder.from_folder(Path(name))
         pool = Pool(encoder, room=planned.prompt, forbidden=encoder.placeholders, chooser=random.Random(0))
         measured = measure(
-            (bench_worker.MODULE, str(artifact.resolve()), str(threads)),
-            (bench_transformers.MODULE, name, recipe.dtype, str(threads)),
+            (artifact_worker.MODULE, str(artifact.resolve()), str(threads)),
+            (transformers_worker.MODULE, name, recipe.dtype, str(threads)),
             pool.filled,
             planned,
             recipe.rounds,
@@ -99,7 +99,7 @@ def work(job: Job[Recipe], artifact: Path) -> Outcome:
 
 
 def main() -> int:
-    """`python -m validate.bench`, a stage; --artifact says which folder."""
+    """`python -m validate.bench.stage`, a stage; --artifact says which folder."""
     parser = Parser("bench", add_help=False)
     parser.add_argument("--artifact", required=True, type=Path, metavar="DIR", help="the variant's folder")
     flags, rest = parser.parse_known_args()
@@ -107,7 +107,7 @@ def main() -> int:
         "bench",
         Recipe,
         lambda job: work(job, flags.artifact),
-        modules=("validate.bench",),
+        modules=("validate.bench.stage",),
         packages=("numpy", "jaxlib", "torch", "transformers"),
         argv=rest,
     )

@@ -1,6 +1,6 @@
 """The process that the artifact is compared with: transformers' `generate` on the same checkpoint and dtype.
 
-    python -m validate.bench_transformers CHECKPOINT DTYPE THREADS
+    python -m validate.bench.transformers_worker CHECKPOINT DTYPE THREADS
 
 A request names one of MODES. Nothing is compiled, as `generate` compiles for accelerators only.
 """
@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from validate.bench_lines import Handler, Request, Tick, answer, pin
+from validate.bench.lines import Handler, Request, Tick, answer, pin
 
-MODULE = "validate.bench_transformers"
+MODULE = "validate.bench.transformers_worker"
 
 MODES: dict[str, tuple[str, str | None]] = {
     "eager": ("eager", None),

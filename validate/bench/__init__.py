@@ -1,0 +1,1 @@
+"""How fast, beside transformers in the same minutes."""
