@@ -207,6 +207,11 @@ class Engine:
         self._free.rotate(-1)
         return scores
 
+    @property
+    def device_seconds(self) -> float:
+        """Seconds spent in the runtime so far; the rest of a step's time is the host's."""
+        return self._steps.device_seconds
+
     def close(self) -> None:
         """Release the device."""
         self._steps.close()

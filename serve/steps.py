@@ -6,13 +6,14 @@ part writes no row, and what it computes is not looked at.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from serve.manifest import Manifest
+from serve.manifest import GraphName, Manifest
 from serve.rings import Buffers
 from serve.runtime import Inputs, Runtime
 from serve.tables import HostTables, Ids
@@ -21,7 +22,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class Steps:
-    """Runs the two graphs of an artifact on token ids and positions."""
+    """Runs the two graphs of an artifact on token ids and positions; `device_seconds` adds up what the runtime took."""
 
     def __init__(self, manifest: Manifest, runtime: Runtime, tables: HostTables) -> None:
         point = manifest.variant
@@ -32,6 +33,7 @@ class Steps:
         self._decode = runtime.inputs("decode")
         # The lowest finite value hides a row; -inf would become NaN on a NeuronCore.
         self._lowest = ml_dtypes.finfo(self._decode["full_mask"].dtype).min  # type: ignore[no-untyped-call]
+        self.device_seconds = 0.0
 
     def prefill(self, slot: int, chunk: Sequence[int], start: int) -> Floats:
         """Run `chunk` at positions start.. of `slot`; logits [V] after its last token, valid until the next step."""
@@ -54,7 +56,7 @@ class Steps:
             inputs["last"][0] = np.arange(width) == real - 1
         if "slot" in inputs:
             inputs["slot"][:] = np.arange(len(inputs["slot"])) == slot
-        logits: Floats = self._runtime.step("prefill")[0]
+        logits: Floats = self._run("prefill")[0]
         return logits
 
     def decode(self, tokens: Mapping[int, tuple[int, int]]) -> Floats:
@@ -70,11 +72,17 @@ class Steps:
         self._show(inputs["sliding_mask"][:, 0, 0], self._buffers.ring_visible(positions, positions))
         inputs["full_select"][:, 0, :, 0] = self._buffers.full_written(positions).T & taking[:, None]
         inputs["sliding_select"][:, 0, :, 0] = self._buffers.ring_written(positions).T & taking[:, None]
-        return self._runtime.step("decode")
+        return self._run("decode")
 
     def close(self) -> None:
         """Release the device."""
         self._runtime.close()
+
+    def _run(self, graph: GraphName) -> Floats:
+        started = time.perf_counter()
+        logits = self._runtime.step(graph)
+        self.device_seconds += time.perf_counter() - started
+        return logits
 
     def _embed(self, inputs: Inputs, slots: int | slice, rows: int | slice, ids: Ids) -> None:
         self._tables.embed(ids, inputs["inputs_embeds"][slots, rows])

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ from ledger.sources import ROOT
 
 Request = dict[str, Any]
 Tick = Callable[[], None]
-Handler = Callable[[Request, Tick], None]
+Handler = Callable[[Request, Tick], Mapping[str, float] | None]
 
 
 class WorkerFailed(Exception):  # noqa: N818  (a report, which the bench records)
@@ -40,8 +40,8 @@ def pin(threads: int) -> int:
 def answer(load: Callable[[], Handler]) -> None:
     """The worker's side: load, say so, then time what the handler does for each request until stdin ends.
 
-    A handler calls its second argument once for every token. What goes wrong is answered as `{"error": ...}`; after a
-    failed load the worker ends.
+    A handler calls its second argument once for every step, and may return facts that go with the times. What goes
+    wrong is answered as `{"error": ...}`; after a failed load the worker ends.
     """
     # Libraries print what they like to stdout; the protocol keeps the real one for itself.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -59,16 +59,17 @@ def answer(load: Callable[[], Handler]) -> None:
         return
     for line in sys.stdin:
         try:
-            tell({"seconds": _timed(handler, json.loads(line)), "peak_rss_mb": peak_rss_mb()})
+            seconds, facts = _timed(handler, json.loads(line))
+            tell({"seconds": seconds, "facts": {**facts, "peak_rss_mb": peak_rss_mb()}})
         except Exception as error:
             tell({"error": _reason(error)})
 
 
-def _timed(handler: Handler, request: Request) -> list[float]:
-    """Seconds from the request to the first token, then from token to token."""
+def _timed(handler: Handler, request: Request) -> tuple[list[float], Mapping[str, float]]:
+    """Seconds from the request to the first step's end, then from step to step; and what the handler says."""
     stamps = [time.perf_counter()]
-    handler(request, lambda: stamps.append(time.perf_counter()))
-    return [after - before for before, after in pairwise(stamps)]
+    facts = handler(request, lambda: stamps.append(time.perf_counter()))
+    return [after - before for before, after in pairwise(stamps)], facts or {}
 
 
 def peak_rss_mb() -> float:
@@ -110,10 +111,13 @@ class Worker:
             self.close()
             raise
         self.load_s = time.perf_counter() - started
-        self.peak_rss_mb = 0.0
+        self.facts: dict[str, float] = {}
 
     def ask(self, **request: Any) -> list[float]:
-        """Seconds to the first token and from token to token; WorkerFailed with the worker's reason."""
+        """Seconds to the first step's end and from step to step; WorkerFailed with the worker's reason.
+
+        What else the worker said of it, `peak_rss_mb` at least, is in `facts` until the next request.
+        """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
@@ -121,7 +125,7 @@ class Worker:
         except OSError:
             raise WorkerFailed(self._last_words()) from None
         told = self._read()
-        self.peak_rss_mb = told["peak_rss_mb"]
+        self.facts = told["facts"]
         seconds: list[float] = told["seconds"]
         return seconds
 

@@ -1,13 +1,9 @@
-"""Rounds of a bench: the artifact and the modes of transformers take turns, each side in its own process.
-
-Only the best mode counts in the end, so one that is far behind the best sits out the rounds that are left: at full
-size a round of it costs minutes.
-"""
+"""Rounds of a variant's bench: the artifact and the modes of transformers take turns, with a read probe beside them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
@@ -18,72 +14,51 @@ from ledger.stage import say
 from validate.bench.figures import figures
 from validate.bench.lines import Worker, WorkerFailed
 from validate.bench.transformers_worker import MODES
+from validate.bench.turns import Participant, Task, close_ones
 
 Command = tuple[str, ...]
-FAR_BEHIND = 1.5
-"""A mode sits out once its median step is so many times the best mode's."""
+PROBE_STEPS = 3
+"""Passes of the read probe a round."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Tokens of the timed prompt, of the answer (at least 2), and of the prompt whose prefill is timed."""
+    """What is timed, in tokens: a prompt and its answer (at least 2), a prompt whose prefill is timed, and answers of
+    `context_new` tokens after prompts of `contexts`; with `slots` > 1 also that many answers of `slots_new` at once.
+    """
 
     prompt: int
     new: int
     prefill: int
+    contexts: tuple[int, ...] = ()
+    context_new: int = 8
+    slots: int = 1
+    slots_prompt: int = 1
+    slots_new: int = 2
+
+    def tasks(self, prompts: Callable[[int], list[int]]) -> Iterator[Task]:
+        """One round's tasks, with prompts of the wanted lengths."""
+        yield Task("answer", [prompts(self.prompt)], self.new)
+        yield Task("prefill", [prompts(self.prefill)], 1)
+        for context in self.contexts:
+            yield Task(_context(context), [prompts(context)], self.context_new)
+        if self.slots > 1:
+            yield Task("slots", [prompts(self.slots_prompt) for _ in range(self.slots)], self.slots_new)
 
 
-class Participant:
-    """One worker in one mode, and its times so far; it drops out at its first failure."""
-
-    def __init__(self, worker: Worker, request: Mapping[str, Any]) -> None:
-        self._worker, self._request = worker, dict(request)
-        self._answers: list[list[float]] = []
-        self._prefills: list[float] = []
-        self._reason: str | None = None
-
-    def warm_up(self, ids: list[int]) -> None:
-        """One short answer that is not counted: first calls allocate."""
-        self._try(lambda: self._worker.ask(ids=ids, max_new=2, **self._request))
-
-    def round(self, ids: list[int], new: int, prefill: list[int]) -> None:
-        """One timed answer and one timed prefill."""
-
-        def run() -> None:
-            answer = self._worker.ask(ids=ids, max_new=new, **self._request)
-            if len(answer) != new:
-                raise WorkerFailed(f"made {len(answer)} tokens of {new}")
-            first, *_ = self._worker.ask(ids=prefill, max_new=1, **self._request)
-            self._answers.append(answer)
-            self._prefills.append(first)
-
-        self._try(run)
-
-    def cell(self, prefill_tokens: int) -> dict[str, Any]:
-        """Its figures, or the reason why there are none."""
-        if self._reason is not None:
-            return {"reason": self._reason}
-        return figures(self._answers, self._prefills, prefill_tokens)
-
-    def step(self) -> float:
-        """Median seconds from token to token so far; infinite for one that dropped out."""
-        if self._reason is not None:
-            return math.inf
-        return median(step for answer in self._answers for step in answer[1:])
-
-    def _try(self, run: Callable[[], object]) -> None:
-        if self._reason is not None:
-            return
-        try:
-            run()
-        except WorkerFailed as error:
-            self._reason = str(error)
+def _context(tokens: int) -> str:
+    return f"context {tokens}"
 
 
 def measure(
-    subject: Command, reference: Command, prompts: Callable[[int], list[int]], plan: Plan, rounds: int
+    subject: Command,
+    reference: Command,
+    probe: Command,
+    prompts: Callable[[int], list[int]],
+    plan: Plan,
+    rounds: int,
 ) -> dict[str, Any]:
-    """Rounds of both sides in turn; `subject` and `reference` are a worker's module and arguments.
+    """Rounds of all sides in turn; `subject`, `reference` and `probe` are a worker's module and arguments.
 
     Raises BadInput when the subject cannot run; a reference that cannot is recorded.
     """
@@ -92,29 +67,32 @@ def measure(
             worker = stack.enter_context(Worker(subject[0], subject[1:]))
         except WorkerFailed as error:
             raise BadInput(f"--artifact {subject[1]} cannot run: {error}") from None
-        mine, others = Participant(worker, {}), _reference(stack, reference)
+        mine, others = Participant(worker, {}), reference_modes(stack, reference)
+        memory = stack.enter_context(Worker(probe[0], probe[1:]))
+        passes: list[float] = []
         modes = [one for one in others.values() if isinstance(one, Participant)]
-        short, prompt, prefill = (prompts(n) for n in (min(4, plan.prompt), plan.prompt, plan.prefill))
+        warm = Task("warm", [prompts(min(4, plan.prompt))], 2)
         for participant in (mine, *modes):
-            participant.warm_up(short)
+            participant.turn(warm)
+        tasks = list(plan.tasks(prompts))
         for number in range(1, rounds + 1):
             for participant in (mine, *modes):
-                participant.round(prompt, plan.new, prefill)
-            best = min((mode.step() for mode in modes), default=math.inf)
-            modes = [mode for mode in modes if mode.step() <= FAR_BEHIND * best]
+                for task in tasks:
+                    participant.turn(task)
+            passes += memory.ask(steps=PROBE_STEPS)
+            modes = close_ones(modes, "answer")
             say(f"bench: round {number} of {rounds}")
-        own = mine.cell(plan.prefill)
-        if "reason" in own:
-            raise BadInput(f"--artifact {subject[1]} cannot be timed: {own['reason']}")
-        cells = {
-            mode: one.cell(plan.prefill) if isinstance(one, Participant) else {"reason": one}
-            for mode, one in others.items()
+        if mine.reason is not None:
+            raise BadInput(f"--artifact {subject[1]} cannot be timed: {mine.reason}")
+        own = cell(mine, plan) | {
+            "load_s": round(worker.load_s, 3),
+            "peak_rss_mb": round(worker.facts["peak_rss_mb"], 1),
+            "read_gb_s": round(memory.facts["bytes"] / median(passes) / 1e9, 2),
         }
-        own |= {"load_s": round(worker.load_s, 3), "peak_rss_mb": round(worker.peak_rss_mb, 1)}
-        return own | _beside(own["decode_tok_s"], cells)
+        return own | _beside(mine, others, plan)
 
 
-def _reference(stack: ExitStack, command: Command) -> dict[str, Participant | str]:
+def reference_modes(stack: ExitStack, command: Command) -> dict[str, Participant | str]:
     """Every mode of transformers, or the reason why none of them can run."""
     try:
         worker = stack.enter_context(Worker(command[0], command[1:]))
@@ -123,13 +101,43 @@ def _reference(stack: ExitStack, command: Command) -> dict[str, Participant | st
     return {mode: Participant(worker, {"mode": mode}) for mode in MODES}
 
 
-def _beside(decode_tok_s: float, cells: dict[str, Any]) -> dict[str, Any]:
-    """The best of transformers' modes, and how many times as fast the subject decodes."""
-    speeds = {mode: cell["decode_tok_s"] for mode, cell in cells.items() if "reason" not in cell}
-    best = max(speeds, key=speeds.__getitem__, default=None)
+def cell(one: Participant, plan: Plan) -> dict[str, Any]:
+    """A participant's figures, or the reason why there are none."""
+    if one.reason is not None:
+        return {"reason": one.reason}
+    return figures(one.times("answer"), [first for first, *_ in one.times("prefill")], plan.prefill)
+
+
+def _beside(mine: Participant, others: Mapping[str, Participant | str], plan: Plan) -> dict[str, Any]:
+    """What both sides did: the best of transformers' modes, and how many times as fast the subject decodes."""
+    cells = {mode: {"reason": one} if isinstance(one, str) else cell(one, plan) for mode, one in others.items()}
+    ran = {mode: one for mode, one in others.items() if isinstance(one, Participant) and one.reason is None}
+    best = min(ran, key=lambda mode: ran[mode].step("answer"), default=None)
+    speed = cells[best]["decode_tok_s"] if best else None
+    theirs = list(ran.values())
     return {
         "transformers": cells,
         "transformers_best": best,
-        "transformers_decode_tok_s": speeds[best] if best else None,
-        "decode_vs_transformers": round(decode_tok_s / speeds[best], 2) if best else None,
+        "transformers_decode_tok_s": speed,
+        "decode_vs_transformers": round(best_rate([mine], "answer") / speed, 2) if speed else None,
+        "contexts": [
+            {
+                "tokens": tokens,
+                "decode_tok_s": _rounded(best_rate([mine], _context(tokens))),
+                "transformers_decode_tok_s": _rounded(best_rate(theirs, _context(tokens))),
+            }
+            for tokens in plan.contexts
+        ],
+        "batch_tok_s": _rounded(best_rate([mine], "slots", plan.slots)),
+        "transformers_batch_tok_s": _rounded(best_rate(theirs, "slots", plan.slots)),
     }
+
+
+def best_rate(ones: Sequence[Participant], name: str, streams: int = 1) -> float | None:
+    """Tokens a second of all streams together, of the fastest that did the task; None where nobody did."""
+    steps = [one.step(name) for one in ones if one.times(name)]
+    return streams / min(steps) if steps and min(steps) < math.inf else None
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 2)

@@ -7,6 +7,7 @@ one in a process of its own. What cannot run is a cell with a reason, not a hole
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import tempfile
@@ -20,14 +21,17 @@ from ledger.errors import BadInput, run_cli
 from ledger.flags import Parser
 from ledger.stage import Job, Outcome, run_stage
 from serve.errors import ServeError
-from serve.manifest import MANIFEST, Manifest
-from validate.bench import artifact_worker, transformers_worker
+from serve.manifest import MANIFEST, Manifest, Point
+from serve.tensorfile import NUMPY
+from validate.bench import artifact_worker, read_probe, transformers_worker
 from validate.bench.rounds import Plan, measure
 from validate.encode import Encoder
 from validate.pool import Pool
 
 PREFILL_BUCKETS = 4
 """Prefill is timed on at most so many whole buckets."""
+CONTEXT_STEPS = 12
+"""Tokens that are timed at a quarter of the context, at half of it and at its end."""
 
 
 class Recipe(BaseModel):
@@ -42,17 +46,38 @@ class Recipe(BaseModel):
     threads: int = Field(default=2, ge=1)
 
 
-def plan(recipe: Recipe, kv_max: int, kv_bucket: int) -> Plan:
+def plan(recipe: Recipe, point: Point) -> Plan:
     """What fits a variant: the answer gives way last, as decode is what is compared.
 
     Raises BadInput for a kv_max with no room for a prompt and two tokens.
     """
+    kv_max, kv_bucket = point.kv_max, point.kv_bucket
     if kv_max < 3:
         raise BadInput(f"kv_max: found {kv_max}; accepted by the bench: 3 or more, for a prompt and two tokens")
     wanted = max(2, recipe.new_tokens)
     prompt = max(1, min(recipe.prompt_tokens, kv_max - wanted))
     buckets = max(1, min(PREFILL_BUCKETS, (kv_max - 1) // kv_bucket))
-    return Plan(prompt, min(wanted, kv_max - prompt), min(buckets * kv_bucket, kv_max - 1))
+    steps = min(CONTEXT_STEPS, kv_max - 1)
+    # While the slots are filled one by one, those that are filled move on by a token each time.
+    slots = point.batch if kv_max > point.batch + 2 else 1
+    slots_new = min(wanted, kv_max - slots - 1)
+    return Plan(
+        prompt=prompt,
+        new=min(wanted, kv_max - prompt),
+        prefill=min(buckets * kv_bucket, kv_max - 1),
+        contexts=tuple(sorted({max(1, kv_max * part // 4 - steps) for part in (1, 2, 4)})),
+        context_new=steps,
+        slots=slots,
+        slots_prompt=max(1, min(prompt, kv_bucket, kv_max - slots - slots_new)),
+        slots_new=slots_new,
+    )
+
+
+def step_bytes(manifest: Manifest) -> int:
+    """Bytes of weights and state that a decode step cannot do without reading, of all ranks together."""
+    decode = manifest.graphs["decode"].signature
+    read = (*decode.named("weight").values(), *decode.named("state").values())
+    return manifest.variant.tp * sum(math.prod(one.shape) * NUMPY[one.dtype].itemsize for one in read)
 
 
 def sizes(folder: Path, manifest: Manifest) -> dict[str, float]:
@@ -71,17 +96,18 @@ def work(job: Job[Recipe], artifact: Path) -> Outcome:
         manifest = Manifest.read(artifact)
     except ServeError as error:
         raise BadInput(str(error)) from error
-    planned = plan(recipe, manifest.variant.kv_max, manifest.variant.kv_bucket)
+    planned = plan(recipe, manifest.variant)
     threads = min(recipe.threads, len(os.sched_getaffinity(0)))
     # What else the machine was doing: a figure from a busy one says little.
     busy = round(os.getloadavg()[0], 2)
     with tempfile.TemporaryDirectory() as name:
         job.store.lay_out(job.inputs["fetch"].outputs, Path(name), verify=True)
         encoder = Encoder.from_folder(Path(name))
-        pool = Pool(encoder, room=planned.prompt, forbidden=encoder.placeholders, chooser=random.Random(0))
+        pool = Pool(encoder, room=manifest.variant.kv_max, forbidden=encoder.placeholders, chooser=random.Random(0))
         measured = measure(
             (artifact_worker.MODULE, str(artifact.resolve()), str(threads)),
             (transformers_worker.MODULE, name, recipe.dtype, str(threads)),
+            (read_probe.MODULE, str(threads)),
             pool.filled,
             planned,
             recipe.rounds,
@@ -92,6 +118,7 @@ def work(job: Job[Recipe], artifact: Path) -> Outcome:
         "prompt_tokens": planned.prompt,
         "new_tokens": planned.new,
         "prefill_tokens": planned.prefill,
+        "step_bytes": step_bytes(manifest),
         # Followers print the figures, so they must follow a new measurement although no figure is a fact.
         "measurement": digest_json(measured),
     }

@@ -2,7 +2,8 @@
 
     python -m validate.bench.transformers_worker CHECKPOINT DTYPE THREADS
 
-A request names one of MODES. Nothing is compiled, as `generate` compiles for accelerators only.
+A request holds `prompts` of one length, the number of `steps`, and names one of MODES. Nothing is compiled, as
+`generate` compiles for accelerators only.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MODES: dict[str, tuple[str, str | None]] = {
 
 
 class _Ticker:
-    """A streamer: `generate` hands it the prompt, then every token."""
+    """A streamer: `generate` hands it the prompts, then the tokens of every step."""
 
     def __init__(self, tick: Tick) -> None:
         self._tick = tick
@@ -45,12 +46,10 @@ def load(folder: Path, dtype: str, threads: int) -> Handler:
     # transformers imports torch-xla where it is installed; nothing here runs on it.
     os.environ["USE_TORCH_XLA"] = "0"
     import torch
-    from transformers import Gemma4ForConditionalGeneration
+    from transformers import AutoModelForMultimodalLM
 
     torch.set_num_threads(threads)
-    model = Gemma4ForConditionalGeneration.from_pretrained(
-        folder, dtype=getattr(torch, dtype), local_files_only=True
-    ).eval()
+    model = AutoModelForMultimodalLM.from_pretrained(folder, dtype=getattr(torch, dtype), local_files_only=True).eval()
     # In the model's own settings, as `generate` takes values that a call leaves out from here.
     model.generation_config.update(do_sample=False, temperature=None, top_k=None, top_p=None)
     model.generation_config.eos_token_id = None
@@ -58,12 +57,12 @@ def load(folder: Path, dtype: str, threads: int) -> Handler:
     def handle(request: Request, tick: Tick) -> None:
         attention, cache = MODES[request["mode"]]
         model.set_attn_implementation(attention)
-        prompt = torch.tensor([request["ids"]])
+        prompts = torch.tensor(request["prompts"])
         with torch.inference_mode():
             model.generate(
-                input_ids=prompt,
-                attention_mask=torch.ones_like(prompt),
-                max_new_tokens=request["max_new"],
+                input_ids=prompts,
+                attention_mask=torch.ones_like(prompts),
+                max_new_tokens=request["steps"],
                 streamer=_Ticker(tick),
                 cache_implementation=cache,
             )

@@ -31,10 +31,12 @@ def load(log: Path, fault: str, clock: Clock) -> Handler:
     if fault == "load":
         raise RuntimeError("no such\ndevice")
 
-    def handle(request: Request, tick: Tick) -> None:
+    def handle(request: Request, tick: Tick) -> dict[str, float]:
+        if "prompts" not in request:
+            return read(request["steps"], tick)
         mode = request.get("mode", "subject")
         with log.open("a", encoding="ascii") as file:
-            file.write(f"{mode} {len(request['ids'])} {request['max_new']}\n")
+            file.write(f"{mode} {'+'.join(str(len(ids)) for ids in request['prompts'])} {request['steps']}\n")
         sys.stdout.write("noise that is no JSON\n")
         if fault == "dies":
             sys.stderr.write("first words\nlast words\n")
@@ -45,9 +47,16 @@ def load(log: Path, fault: str, clock: Clock) -> Handler:
         if fault == "memory":
             bytearray(MEMORY)
         clock.now += 4 * PACE[mode]
-        for _ in range(request["max_new"] - (fault == "short" and request["max_new"] > 2)):
+        for _ in range(request["steps"] - (fault == "short" and request["steps"] > 2)):
             tick()
             clock.now += PACE[mode]
+        return {}
+
+    def read(steps: int, tick: Tick) -> dict[str, float]:
+        for _ in range(steps):
+            clock.now += 0.5
+            tick()
+        return {"bytes": 4e9}
 
     return handle
 

@@ -12,14 +12,14 @@ from validate.bench.rounds import Plan, measure
 
 MODULE = "tests.validate.bench.fake_worker"
 PLAN = Plan(prompt=6, new=4, prefill=9)
+WIDE = Plan(prompt=6, new=4, prefill=9, contexts=(2, 7), context_new=3, slots=2, slots_prompt=5, slots_new=2)
 
 
-def run(log: Path, *, subject: str = "none", reference: str = "none") -> dict[str, Any]:
+def run(log: Path, *, subject: str = "none", reference: str = "none", plan: Plan = PLAN) -> dict[str, Any]:
     """Two rounds."""
     log.touch()
-    return measure(
-        (MODULE, str(log), subject), (MODULE, str(log), reference), lambda length: [2] * length, PLAN, rounds=2
-    )
+    mine, theirs, probe = ((MODULE, str(log), fault) for fault in (subject, reference, "none"))
+    return measure(mine, theirs, probe, lambda length: [2] * length, plan, rounds=2)
 
 
 def test_everyone_takes_turns_until_far_behind(tmp_path: Path) -> None:
@@ -32,6 +32,21 @@ def test_everyone_takes_turns_until_far_behind(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text().splitlines() == [*warm, *first, *second]
 
 
+def test_contexts_and_slots_are_tasks_of_a_round(tmp_path: Path) -> None:
+    measured = run(tmp_path / "log", plan=WIDE)
+    turn = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("subject")][1:6]
+    assert turn == [f"subject {task}" for task in ("6 4", "9 1", "2 3", "7 3", "5+5 2")]
+    assert measured["contexts"] == [
+        {"tokens": tokens, "decode_tok_s": 4.0, "transformers_decode_tok_s": 2.0} for tokens in (2, 7)
+    ]
+    assert (measured["batch_tok_s"], measured["transformers_batch_tok_s"]) == (8.0, 4.0)
+
+
+def test_one_slot_has_no_aggregate(tmp_path: Path) -> None:
+    measured = run(tmp_path / "log")
+    assert (measured["batch_tok_s"], measured["transformers_batch_tok_s"], measured["contexts"]) == (None, None, [])
+
+
 def test_figures_are_those_of_the_clock(tmp_path: Path) -> None:
     measured = run(tmp_path / "log")
     assert (measured["ttft_ms"], measured["decode_tok_s"], measured["steps"]) == (1000.0, 4.0, 2 * 3)
@@ -42,6 +57,7 @@ def test_figures_are_those_of_the_clock(tmp_path: Path) -> None:
     assert (measured["transformers_best"], measured["transformers_decode_tok_s"]) == ("sdpa", 2.0)
     assert measured["decode_vs_transformers"] == 2.0
     assert measured["load_s"] > 0
+    assert measured["read_gb_s"] == 8.0
 
 
 def test_a_mode_that_fails_is_a_cell_with_a_reason(tmp_path: Path) -> None:
@@ -83,8 +99,8 @@ def test_the_peak_is_the_workers_own(tmp_path: Path) -> None:
     peaks = {}
     for fault in ("none", "memory"):
         with Worker(MODULE, [str(tmp_path / "log"), fault]) as worker:
-            worker.ask(ids=[2], max_new=1)
-            peaks[fault] = worker.peak_rss_mb
+            worker.ask(prompts=[[2]], steps=1)
+            peaks[fault] = worker.facts["peak_rss_mb"]
     assert len(here) / 1e6 > peaks["memory"] - peaks["none"] > 0.9 * fake_worker.MEMORY / 1e6
     assert peaks["none"] < len(here) / 1e6
 
@@ -93,4 +109,4 @@ def test_a_worker_that_is_gone_says_so_again(tmp_path: Path) -> None:
     with Worker(MODULE, [str(tmp_path / "log"), "dies"]) as worker:
         for _ in range(2):
             with pytest.raises(WorkerFailed, match="ended with code 7"):
-                worker.ask(ids=[2], max_new=1)
+                worker.ask(prompts=[[2]], steps=1)

@@ -12,12 +12,12 @@ from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.stage import Job
 from ledger.store import Store
-from serve.manifest import FileRef, Manifest
+from serve.manifest import FileRef, Graph, Manifest, Parameter, Point, Signature
 from tests.validate.test_parity_cli import write_artifact
 from validate.bench import artifact_worker, stage, transformers_worker
 from validate.bench.figures import figures, percentile
 from validate.bench.lines import Worker, WorkerFailed
-from validate.bench.stage import Recipe, plan, sizes
+from validate.bench.stage import Recipe, plan, sizes, step_bytes
 
 seconds = st.floats(1e-5, 10, allow_nan=False)
 
@@ -44,11 +44,16 @@ def test_figures_are_medians_of_everything(answers: list[list[float]], prefills:
 
 
 @given(
-    kv_max=st.integers(3, 5000), kv_bucket=st.integers(1, 900), prompt=st.integers(1, 6000), new=st.integers(1, 6000)
+    kv_max=st.integers(3, 5000),
+    kv_bucket=st.integers(1, 900),
+    batch=st.integers(1, 64),
+    prompt=st.integers(1, 6000),
+    new=st.integers(1, 6000),
 )
-def test_a_plan_fits_the_variant(kv_max: int, kv_bucket: int, prompt: int, new: int) -> None:
+def test_a_plan_fits_the_variant(kv_max: int, kv_bucket: int, batch: int, prompt: int, new: int) -> None:
     recipe = Recipe(dtype="float32", prompt_tokens=prompt, new_tokens=new, rounds=1)
-    made = plan(recipe, kv_max, kv_bucket)
+    kv_bucket = min(kv_bucket, kv_max)
+    made = plan(recipe, point(kv_max=kv_max, kv_bucket=kv_bucket, batch=batch))
     assert made.prompt >= 1
     assert made.new >= 2
     assert made.prompt + made.new <= kv_max
@@ -56,11 +61,49 @@ def test_a_plan_fits_the_variant(kv_max: int, kv_bucket: int, prompt: int, new: 
     assert made.prefill % kv_bucket == 0 or made.prefill == kv_max - 1
     if prompt + max(new, 2) <= kv_max:
         assert (made.prompt, made.new) == (prompt, max(new, 2))
+    assert made.context_new >= 2
+    assert all(1 <= context <= kv_max - made.context_new for context in made.contexts)
+    assert made.slots == (batch if kv_max > batch + 2 else 1)
+    assert made.slots_new >= 2 or made.slots == 1
+    if made.slots > 1:
+        # The first slot gives a token in the step that ends its own prefill and in each one that fills another.
+        assert 1 <= made.slots_prompt <= kv_bucket
+        assert made.slots_prompt + made.slots + made.slots_new - 1 <= kv_max
 
 
 def test_a_variant_too_small_to_time() -> None:
     with pytest.raises(BadInput, match="kv_max: found 2; accepted by the bench: 3 or more"):
-        plan(Recipe(dtype="float32", prompt_tokens=1, new_tokens=1, rounds=1), 2, 1)
+        plan(Recipe(dtype="float32", prompt_tokens=1, new_tokens=1, rounds=1), point(kv_max=2, kv_bucket=1, batch=1))
+
+
+def point(*, kv_max: int, kv_bucket: int, batch: int) -> Point:
+    """A variant of that shape."""
+    common: dict[str, Any] = {"name": "p", "tp": 1, "slim": False, "dtype": "float32", "kv": "device", "target": "cpu"}
+    return Point(kv_max=kv_max, kv_bucket=kv_bucket, batch=batch, **common)
+
+
+def with_graph(folder: Path, tp: int) -> Manifest:
+    """The artifact in `folder` with a decode graph of 40 weights and 12 numbers of state on each of `tp` ranks."""
+    parameters = (
+        Parameter(name="w", role="weight", shape=(4, 10), dtype="bfloat16"),
+        Parameter(name="x", role="input", shape=(1, 10), dtype="float32"),
+        Parameter(name="k.0", role="state", shape=(1, 1, 3, 4), dtype="float32"),
+    )
+    signature = Signature(graph="decode", batch=1, tokens=1, parameters=parameters, outputs=(), aliases={})
+    manifest = Manifest.read(folder)
+    manifest = manifest.model_copy(
+        update={
+            "graphs": {"decode": Graph(signature=signature, module=manifest.tables)},
+            "variant": manifest.variant.model_copy(update={"tp": tp}),
+        }
+    )
+    (folder / "manifest.json").write_text(manifest.model_dump_json())
+    return manifest
+
+
+def test_a_step_reads_every_ranks_weights_and_state(tmp_path: Path, checkpoint: Path) -> None:
+    write_artifact(tmp_path, checkpoint)
+    assert step_bytes(with_graph(tmp_path, tp=2)) == 2 * (40 * 2 + 12 * 4)
 
 
 def test_sizes_tell_what_a_variant_adds(tmp_path: Path, checkpoint: Path) -> None:
@@ -84,6 +127,7 @@ def test_the_stage_measures_what_passed_parity(
     artifact = tmp_path / "artifact"
     artifact.mkdir()
     write_artifact(artifact, checkpoint)
+    with_graph(artifact, tp=1)
     for module in (artifact_worker, transformers_worker):
         monkeypatch.setattr(module, "MODULE", "tests.validate.bench.fake_worker")
     files = {path.name: store.put_file(path) for path in checkpoint.iterdir()}
@@ -93,8 +137,11 @@ def test_the_stage_measures_what_passed_parity(
     outcome = stage.work(Job(recipe, inputs, store), artifact)
     assert outcome.measured["decode_tok_s"] == 4.0
     assert outcome.measured["threads"] == 1
+    assert outcome.measured["read_gb_s"] > 0.1
     facts = outcome.facts
     assert (facts["prompt_tokens"], facts["new_tokens"], facts["prefill_tokens"]) == (20, 6, 32)
+    assert facts["step_bytes"] == 40 * 2 + 12 * 4
+    assert [one["tokens"] for one in outcome.measured["contexts"]] == [4, 20, 52]
     assert facts["added_mb"] == facts["size_mb"] > 0
     assert (artifact / "log").read_text().splitlines()[1:3] == ["subject 20 6", "subject 32 1"]
 
@@ -106,7 +153,8 @@ def test_the_stage_measures_what_passed_parity(
 def test_transformers_runs_in_every_mode(checkpoint: Path) -> None:
     with Worker(transformers_worker.MODULE, [str(checkpoint), "bfloat16", "1"]) as worker:
         for mode in transformers_worker.MODES:
-            assert len(worker.ask(ids=[2, 140, 1, 106], max_new=12, mode=mode)) == 12
+            for prompts in ([[2, 140, 1, 106]], [[2, 140, 1, 106], [2, 7, 8, 9]]):
+                assert len(worker.ask(prompts=prompts, steps=12, mode=mode)) == 12
         with pytest.raises(WorkerFailed, match="KeyError"):
-            worker.ask(ids=[2], max_new=1, mode="guessed")
-        assert worker.peak_rss_mb > 50
+            worker.ask(prompts=[[2]], steps=1, mode="guessed")
+        assert worker.facts["peak_rss_mb"] > 50
