@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -80,7 +79,7 @@ def measure(
                 for task in tasks:
                     participant.turn(task)
             passes += memory.ask(steps=PROBE_STEPS)
-            modes = close_ones(modes, "answer")
+            modes = close_ones(modes, lambda mode: mode.step("answer"))
             say(f"bench: round {number} of {rounds}")
         if mine.reason is not None:
             raise BadInput(f"--artifact {subject[1]} cannot be timed: {mine.reason}")
@@ -113,13 +112,13 @@ def _beside(mine: Participant, others: Mapping[str, Participant | str], plan: Pl
     cells = {mode: {"reason": one} if isinstance(one, str) else cell(one, plan) for mode, one in others.items()}
     ran = {mode: one for mode, one in others.items() if isinstance(one, Participant) and one.reason is None}
     best = min(ran, key=lambda mode: ran[mode].step("answer"), default=None)
-    speed = cells[best]["decode_tok_s"] if best else None
+    speed = float(cells[best]["decode_tok_s"]) if best else None
     theirs = list(ran.values())
     return {
         "transformers": cells,
         "transformers_best": best,
         "transformers_decode_tok_s": speed,
-        "decode_vs_transformers": round(best_rate([mine], "answer") / speed, 2) if speed else None,
+        "decode_vs_transformers": round(1 / mine.step("answer") / speed, 2) if speed else None,
         "contexts": [
             {
                 "tokens": tokens,
@@ -135,8 +134,8 @@ def _beside(mine: Participant, others: Mapping[str, Participant | str], plan: Pl
 
 def best_rate(ones: Sequence[Participant], name: str, streams: int = 1) -> float | None:
     """Tokens a second of all streams together, of the fastest that did the task; None where nobody did."""
-    steps = [one.step(name) for one in ones if one.times(name)]
-    return streams / min(steps) if steps and min(steps) < math.inf else None
+    steps = [one.step(name) for one in ones if one.times(name) and one.reason is None]
+    return streams / min(steps) if steps else None
 
 
 def _rounded(rate: float | None) -> float | None:

@@ -24,6 +24,7 @@ from serve.errors import ServeError
 from serve.manifest import MANIFEST, Manifest, Point
 from serve.tensorfile import NUMPY
 from validate.bench import artifact_worker, read_probe, transformers_worker
+from validate.bench.machine import machine
 from validate.bench.rounds import Plan, measure
 from validate.encode import Encoder
 from validate.pool import Pool
@@ -98,8 +99,7 @@ def work(job: Job[Recipe], artifact: Path) -> Outcome:
         raise BadInput(str(error)) from error
     planned = plan(recipe, manifest.variant)
     threads = min(recipe.threads, len(os.sched_getaffinity(0)))
-    # What else the machine was doing: a figure from a busy one says little.
-    busy = round(os.getloadavg()[0], 2)
+    before = machine()
     with tempfile.TemporaryDirectory() as name:
         job.store.lay_out(job.inputs["fetch"].outputs, Path(name), verify=True)
         encoder = Encoder.from_folder(Path(name))
@@ -112,7 +112,7 @@ def work(job: Job[Recipe], artifact: Path) -> Outcome:
             planned,
             recipe.rounds,
         )
-    measured |= {"threads": threads, "cpus": os.cpu_count(), "load_average_before": busy}
+    measured |= before | {"threads": threads}
     facts = sizes(artifact, manifest) | {
         "dtype": recipe.dtype,
         "prompt_tokens": planned.prompt,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from validate.bench.lines import Worker, WorkerFailed
 
 FAR_BEHIND = 1.5
-"""A mode sits out once its median step is so many times the best mode's: at full size a round of it costs minutes."""
+"""A mode sits out once it takes so many times what the best mode takes: at full size a round of it costs minutes."""
 
 Prompts = Sequence[Sequence[int]]
 
@@ -63,7 +63,7 @@ class Participant:
         return math.inf if self.reason else median(step for times in self.times(name) for step in times[1:])
 
 
-def close_ones(modes: Sequence[Participant], name: str) -> list[Participant]:
-    """The modes whose step at task `name` is not far behind the best one's."""
-    best = min((mode.step(name) for mode in modes), default=math.inf)
-    return [mode for mode in modes if mode.step(name) <= FAR_BEHIND * best]
+def close_ones(modes: Sequence[Participant], seconds: Callable[[Participant], float]) -> list[Participant]:
+    """The modes whose `seconds` are not far behind the best one's."""
+    best = min(map(seconds, modes), default=math.inf)
+    return [mode for mode in modes if seconds(mode) <= FAR_BEHIND * best]

@@ -32,6 +32,8 @@ def load(log: Path, fault: str, clock: Clock) -> Handler:
         raise RuntimeError("no such\ndevice")
 
     def handle(request: Request, tick: Tick) -> dict[str, float]:
+        if "more" in request:
+            return read(request["more"], tick) | {"host_s": 0.125 * request["more"]}
         if "prompts" not in request:
             return read(request["steps"], tick)
         mode = request.get("mode", "subject")
@@ -63,4 +65,4 @@ def load(log: Path, fault: str, clock: Clock) -> Handler:
 
 if __name__ == "__main__":
     with patch.object(time, "perf_counter", Clock()) as ticking:
-        answer(lambda: load(Path(sys.argv[1]), sys.argv[2], ticking))
+        answer(lambda: load(Path(sys.argv[1]), "".join(sys.argv[2:]), ticking))

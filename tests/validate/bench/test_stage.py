@@ -12,7 +12,8 @@ from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.stage import Job
 from ledger.store import Store
-from serve.manifest import FileRef, Graph, Manifest, Parameter, Point, Signature
+from serve.manifest import FileRef, Manifest, Point
+from tests.validate.bench.artifacts import with_graph
 from tests.validate.test_parity_cli import write_artifact
 from validate.bench import artifact_worker, stage, transformers_worker
 from validate.bench.figures import figures, percentile
@@ -82,28 +83,8 @@ def point(*, kv_max: int, kv_bucket: int, batch: int) -> Point:
     return Point(kv_max=kv_max, kv_bucket=kv_bucket, batch=batch, **common)
 
 
-def with_graph(folder: Path, tp: int) -> Manifest:
-    """The artifact in `folder` with a decode graph of 40 weights and 12 numbers of state on each of `tp` ranks."""
-    parameters = (
-        Parameter(name="w", role="weight", shape=(4, 10), dtype="bfloat16"),
-        Parameter(name="x", role="input", shape=(1, 10), dtype="float32"),
-        Parameter(name="k.0", role="state", shape=(1, 1, 3, 4), dtype="float32"),
-    )
-    signature = Signature(graph="decode", batch=1, tokens=1, parameters=parameters, outputs=(), aliases={})
-    manifest = Manifest.read(folder)
-    manifest = manifest.model_copy(
-        update={
-            "graphs": {"decode": Graph(signature=signature, module=manifest.tables)},
-            "variant": manifest.variant.model_copy(update={"tp": tp}),
-        }
-    )
-    (folder / "manifest.json").write_text(manifest.model_dump_json())
-    return manifest
-
-
 def test_a_step_reads_every_ranks_weights_and_state(tmp_path: Path, checkpoint: Path) -> None:
-    write_artifact(tmp_path, checkpoint)
-    assert step_bytes(with_graph(tmp_path, tp=2)) == 2 * (40 * 2 + 12 * 4)
+    assert step_bytes(with_graph(tmp_path, checkpoint, tp=2)) == 2 * (40 * 2 + 12 * 4)
 
 
 def test_sizes_tell_what_a_variant_adds(tmp_path: Path, checkpoint: Path) -> None:
@@ -125,9 +106,7 @@ def test_the_stage_measures_what_passed_parity(
 ) -> None:
     store = Store(tmp_path / "store")
     artifact = tmp_path / "artifact"
-    artifact.mkdir()
-    write_artifact(artifact, checkpoint)
-    with_graph(artifact, tp=1)
+    with_graph(artifact, checkpoint)
     for module in (artifact_worker, transformers_worker):
         monkeypatch.setattr(module, "MODULE", "tests.validate.bench.fake_worker")
     files = {path.name: store.put_file(path) for path in checkpoint.iterdir()}
