@@ -19,6 +19,9 @@ BASE ?= config/demo.yaml
 # More flags for the point: make variant KV_MAX=1024 KV_BUCKET=256 FLAGS='--tp 2 --dtype bfloat16'.
 FLAGS ?=
 
+# Found only when asked for: the tests of the report's page need it.
+BROWSER = $(shell command -v chromium || command -v google-chrome)
+
 # Runs the line for one configuration. The table comes last, also when nothing was rebuilt or a gate failed (1).
 define line
 $(PY) -m recipes.recover $(1); code=0
@@ -58,7 +61,8 @@ variant: $(STAMP)  ## the line for one more point: KV_MAX=1024 KV_BUCKET=256 [FL
 	@$(call line,results/point.yaml)
 
 test: $(STAMP)  ## every test but the long proofs
-	@$(PY) -m pytest -m "not soak"
+	@$(if $(BROWSER),,echo "no Chromium here: the tests that need it are left out; make system installs it")
+	@$(PY) -m pytest -m "not soak$(if $(BROWSER),, and not browser)"
 
 soak: $(STAMP)  ## the long proofs: kills, repeated builds (up to an hour)
 	@$(PY) -m pytest -m soak
@@ -77,7 +81,10 @@ lock:  ## envs/*.txt from envs/*.in
 	@$(VENV)/tools/bin/$(COMPILE) --constraint envs/cpu.txt -o envs/serve-cpu.txt envs/serve-cpu.in
 
 system:  ## the Debian packages of envs/debian.txt, which some tests use
-	@apt-get install --yes --no-install-recommends $$(sed 's/#.*//' envs/debian.txt)
+	@missing=$$(for name in $$(sed 's/#.*//' envs/debian.txt); do
+		dpkg-query --show --showformat='$${db:Status-Status}' $$name 2>/dev/null | grep --quiet '^installed' || echo $$name
+	done)
+	[[ -z "$$missing" ]] || { apt-get update --quiet; apt-get install --yes --no-install-recommends $$missing; }
 
 clean:  ## remove results and caches; the environment stays
 	rm -rf results .snakemake .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -39,6 +39,7 @@ localrules:
 
 include: "recipes/recipes.smk"
 include: "validate/validate.smk"
+include: "validate/report.smk"
 include: "publish/publish.smk"
 
 
@@ -46,5 +47,6 @@ rule all:
     default_target: True
     input:
         f"{plan.results}/summary.json",
+        f"{plan.results}/report.html",
         plan.all_receipts("package"),
         plan.releases(),

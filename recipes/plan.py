@@ -34,6 +34,7 @@ STAGES = {
     "bench": "validate.bench.stage",
     "package": "publish.package",
     "summary": "validate.summary",
+    "report": "validate.report.__main__",
 }
 PER_VARIANT = ("lower", "compile", "assemble", "parity", "bench")
 _LOCK = ROOT / "envs" / "cpu.txt"
@@ -159,6 +160,18 @@ class Plan:
         """Every receipt that the summary is made from."""
         stages = ("fetch", "assemble", "parity", "bench")
         return [path for stage in stages for path in self.all_receipts(stage)]
+
+    def report_inputs(self) -> list[str]:
+        """Every receipt of a run: of each checkpoint what its variants share, then each variant's."""
+        paths = []
+        for name, checkpoint in self.factory.checkpoints.items():
+            variants = checkpoint.variants
+            sizes = ["-".join(map(str, variant.size)) for variant in variants]
+            names = ["fetch", *(f"{stage}/{size}" for stage in ("prompts", "oracle") for size in sizes)]
+            names += ["tables", *map(_weights_of, variants)]
+            names += [f"{variant.name}/{stage}" for variant in variants for stage in PER_VARIANT]
+            paths += [self.receipt(one).format(checkpoint=name) for one in (*names, "package")]
+        return list(dict.fromkeys(paths))
 
     def found(self, wildcards: Wildcards) -> list[tuple[str, int, int]]:
         """Name, size and time of each file of a path source, which has no revision to tell that it has changed."""

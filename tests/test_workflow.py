@@ -100,6 +100,7 @@ def test_the_real_matrix_is_planned_whole_with_nothing_fetched(workflow: Workflo
         "bench": 5,
         "package": 1,
         "summary": 1,
+        "report": 1,
     }
 
 
@@ -109,7 +110,7 @@ def test_two_checkpoints_are_two_lines_and_two_releases(workflow: Workflow) -> N
     config = workflow.folder / "two.yaml"
     config.write_text(yaml.safe_dump(given))
     counts = workflow.planned("--configfile", str(config))
-    assert counts.pop("summary") == 1
+    assert counts.pop("summary") == counts.pop("report") == 1
     assert set(counts.values()) == {2}
 
 
@@ -159,9 +160,10 @@ def test_a_finished_line_has_nothing_to_do(finished: Workflow) -> None:
     ("edited", "reruns"),
     [
         # The unchanged-looking followers run too: what they make is known only when the stage before is done.
-        ("validate/bench/figures.py", {"bench", "package", "summary"}),
-        ("recipes/assemble.py", {"assemble", "parity", "bench", "package", "summary"}),
-        ("publish/card.py", {"package"}),
+        ("validate/bench/figures.py", {"bench", "package", "summary", "report"}),
+        ("recipes/assemble.py", {"assemble", "parity", "bench", "package", "summary", "report"}),
+        ("publish/card.py", {"package", "report"}),
+        ("validate/report/page.css", {"report"}),
         ("envs/cpu.txt", set(STAGES)),
         ("config/schema.py", set()),
     ],
@@ -174,7 +176,7 @@ def test_an_edited_file_reruns_its_stage_and_what_follows(finished: Workflow, ed
 
 def test_a_release_that_was_deleted_is_laid_out_again(finished: Workflow) -> None:
     shutil.rmtree(finished.folder / "results" / "smoke" / "release")
-    assert set(finished.planned("--configfile", str(SMOKE))) == {"package"}
+    assert set(finished.planned("--configfile", str(SMOKE))) == {"package", "report"}
 
 
 def test_another_epsilon_reruns_parity_and_what_follows(finished: Workflow) -> None:
@@ -182,7 +184,7 @@ def test_another_epsilon_reruns_parity_and_what_follows(finished: Workflow) -> N
     given["parity"]["bfloat16_epsilon"] = 0.25
     config = finished.folder / "epsilon.yaml"
     config.write_text(yaml.safe_dump(given))
-    assert set(finished.planned("--configfile", str(config))) == {"parity", "bench", "package", "summary"}
+    assert set(finished.planned("--configfile", str(config))) == {"parity", "bench", "package", "summary", "report"}
 
 
 def test_a_rule_watches_all_that_its_stage_keys_on() -> None:
@@ -197,7 +199,7 @@ def test_a_rule_watches_all_that_its_stage_keys_on() -> None:
             for keyword in call.keywords
             if keyword.arg == "modules"
         ]
-        assert len(named) == (0 if stage == "summary" else 1), stage
+        assert len(named) == (0 if stage in ("summary", "report") else 1), stage
         for modules in named:
             assert set(source_files(*modules)) <= set(source_files(module)), stage
 

@@ -72,6 +72,15 @@ def test_a_release_is_made_from_every_receipt_of_every_variant(plan: Plan) -> No
     assert inputs["tp2-slim/parity"] == "results/inf2/receipts/gemma-4-e2b-it/tp2-slim/parity.json"
 
 
+def test_the_report_is_made_from_every_receipt_of_the_run_each_once(plan: Plan) -> None:
+    inputs = plan.report_inputs()
+    assert len(inputs) == len(set(inputs)) == 2 + 2 + 2 + 2 + 5 * 5 + 1
+    assert set(plan.package_inputs(of()).values()) < set(inputs)
+    assert {"oracle/512-128.json", "prompts/2048-512.json", "gemma-4-e2b-it/package.json"} <= {
+        "/".join(path.split("/")[-2:]) for path in inputs
+    }
+
+
 def test_flags_are_safe_in_a_shell(plan: Plan) -> None:
     assert plan.flags(of(), {"a/b": "x y", "c": "z"}) == "--input 'a/b=x y' --input c=z"
 
