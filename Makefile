@@ -33,10 +33,10 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke variant test soak lint lock system clean
+.PHONY: help venv demo smoke kinds bench-full variant test soak lint lock system clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 venv: $(STAMP)  ## the locked environment in .venv
 
@@ -53,6 +53,14 @@ demo: $(STAMP)  ## the whole line on a small checkpoint that is trained here
 
 smoke: $(STAMP)  ## the line at its smallest size
 	@$(call line,config/smoke.yaml)
+
+kinds: $(STAMP)  ## the line for every other kind of the family: E4B, 12B, 26B-A4B, 31B in small
+	@$(call line,config/kinds.yaml)
+
+bench-full: $(STAMP)  ## E2B at true size with random weights: built, judged, measured (24 GB of memory, 45 GB of disk)
+	@$(PY) -m recipes.recover config/full.yaml
+	@$(PY) -m snakemake $(ARGS) --configfile config/full.yaml built results/full/receipts/e2b/float32/parity.json
+	@$(PY) -m validate.bench.full config/full.yaml --out results/bench-full/summary.json
 
 variant: $(STAMP)  ## the line for one more point: KV_MAX=1024 KV_BUCKET=256 [FLAGS='--tp 2'] [BASE=config/demo.yaml]
 	@[[ -n "$(KV_MAX)" && -n "$(KV_BUCKET)" ]] || \

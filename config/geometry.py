@@ -66,6 +66,23 @@ class Geometry(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _kind_is_whole(self) -> Self:
+        """What the library would divide by, or loop over, without a word where it is missing."""
+        needed = {
+            "attention_k_eq_v": ["num_global_key_value_heads"],
+            "enable_moe_block": ["num_experts", "top_k_experts", "moe_intermediate_size"],
+        }
+        for switch, keys in needed.items():
+            for key in keys if getattr(self, switch) else ():
+                if getattr(self, key) is None:
+                    raise ValueError(f"{key}: found nothing; accepted: a number, as {switch} is true")
+        if self.enable_moe_block and (self.top_k_experts or 0) > (self.num_experts or 0):
+            raise ValueError(
+                f"top_k_experts: found {self.top_k_experts}; accepted: at most the {self.num_experts} of num_experts"
+            )
+        return self
+
     @property
     def owner_layers(self) -> tuple[int, ...]:
         """Layers that compute and cache keys and values of their own, in order."""
@@ -110,6 +127,21 @@ class Geometry(BaseModel):
         """Width of the dense MLP of `layer`: doubled in shared layers when use_double_wide_mlp (E2B)."""
         doubled = self.use_double_wide_mlp and layer in self.shared_layers
         return self.intermediate_size * (2 if doubled else 1)
+
+    def tp_accepted(self, tp: int) -> str | None:
+        """What a tensor parallel degree has to be, when `tp` ranks cannot share this model; None when they can.
+
+        KV heads may also be fewer than ranks: then each serves several of them.
+        """
+        counts = {"attention heads": self.num_attention_heads, "columns of intermediate_size": self.intermediate_size}
+        counts |= {"ids of vocab_size": self.vocab_size, "experts": self.num_experts or tp}
+        for what, count in counts.items():
+            if count % tp:
+                return f"a divisor of the {count} {what}"
+        for count in {self.kv_heads_of(layer) for layer in self.owner_layers}:
+            if count % tp and tp % count:
+                return f"a divisor or a multiple of the {count} KV heads"
+        return None
 
 
 def geometry_names() -> tuple[str, ...]:

@@ -124,10 +124,9 @@ class Checkpoint(Strict):
 
     def _fits(self, geometry: Geometry) -> None:
         for index, variant in enumerate(self.variants):
-            if geometry.num_attention_heads % variant.tp:
+            if accepted := geometry.tp_accepted(variant.tp):
                 raise ValueError(
-                    f"variants.{index}.tp: found {variant.tp}; accepted: a divisor of the "
-                    f"{geometry.num_attention_heads} attention heads of geometry {geometry.name}"
+                    f"variants.{index}.tp: found {variant.tp}; accepted: {accepted} of geometry {geometry.name}"
                 )
             if variant.kv_max > geometry.max_position_embeddings:
                 raise ValueError(

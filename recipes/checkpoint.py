@@ -24,11 +24,11 @@ from ledger.receipts import Receipt
 from ledger.store import Store
 from recipes.chat_template import check_rendering, compiled
 from recipes.hf_config import check_library, check_spelt_out
+from recipes.kinds import kind_of
 from recipes.shards import INDEX, Stored, find_tensors
 
 TEXT_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 TEXT_PREFIX = "model.language_model."
-MODEL_TYPE = "gemma4"
 PROBE = "hello world"
 # What transformers writes into a config.json without changing what the text model computes in evaluation.
 NOT_GEOMETRY = frozenset(
@@ -64,11 +64,7 @@ class Checkpoint:
         self.folder = folder
         self.config = _read_object(folder / "config.json")
         self.generation = _read_object(folder / "generation_config.json")
-        if self.config.get("model_type") != MODEL_TYPE or not isinstance(self.config.get("text_config"), dict):
-            raise BadInput(
-                f"{folder / 'config.json'}: model_type is {self.config.get('model_type')!r}; "
-                f"accepted: {MODEL_TYPE!r} with a text_config"
-            )
+        kind_of(self.config, str(folder / "config.json"))
         self.tensors: dict[str, Stored] = find_tensors(folder)
         if not self.text_tensors:
             raise BadInput(f"{folder} holds no tensor under {TEXT_PREFIX}; accepted: the official key names")

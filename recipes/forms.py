@@ -49,7 +49,7 @@ class PiecewiseLinear(nn.Module):
         super().__init__()
         fewest = -(-linear.in_features // longest)
         count = next(n for n in range(fewest, linear.in_features + 1) if linear.in_features % n == 0)
-        self.width = linear.in_features // count
+        self.width, self.out_features = linear.in_features // count, linear.out_features
         shape = (linear.out_features, self.width)
         self.pieces = nn.ParameterList(
             nn.Parameter(torch.empty(shape, device="meta", dtype=linear.weight.dtype)) for _ in range(count)

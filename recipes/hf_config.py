@@ -12,9 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from ledger.errors import BadInput
+from recipes.kinds import kind_of
 
-# recipes/stepgraph.py spells this one out.
-ACTIVATION = "gelu_pytorch_tanh"
+# recipes/stepgraph.py spells the activation out, shards no bias, and has masks that look back only: "vision" looks
+# ahead inside an image, "all" everywhere.
+SPELT_OUT: dict[str, tuple[Any, ...]] = {
+    "hidden_activation": ("gelu_pytorch_tanh",),
+    "attention_bias": (False, None),
+    "use_bidirectional_attention": ("vision", None),
+}
+# What the classes of the 12B do not have, and a configuration may state all the same.
+NOT_UNIFIED = ("hidden_size_per_layer_input", "enable_moe_block", "num_experts")
 KINDS = ("sliding_attention", "full_attention")
 # The full model replaces the embedding of these ids by that of padding or of what was seen or heard.
 PLACEHOLDERS = ("image_token_id", "audio_token_id", "video_token_id")
@@ -27,8 +35,14 @@ def check_spelt_out(config: Mapping[str, Any], path: Path) -> None:
         if found is not None and type(found) is not int:
             raise BadInput(f"{path}: {key} is {found!r}; accepted: a token id")
     text = config["text_config"]
-    if (activation := text.get("hidden_activation")) != ACTIVATION:
-        raise BadInput(f"{path}: text_config.hidden_activation is {activation!r}; accepted: {ACTIVATION!r}")
+    for key, accepted in SPELT_OUT.items():
+        if (found := text.get(key)) not in accepted:
+            raise BadInput(f"{path}: text_config.{key} is {found!r}; accepted: {' or '.join(map(repr, accepted))}")
+    for key in NOT_UNIFIED if config.get("model_type") == "gemma4_unified" else ():
+        if found := text.get(key):
+            raise BadInput(
+                f"{path}: text_config.{key} is {found!r}; accepted: 0 or nothing, as in every gemma4_unified"
+            )
     rope = text.get("rope_parameters")
     for kind in KINDS:
         found = rope.get(kind) if isinstance(rope, dict) else None
@@ -41,12 +55,13 @@ def check_spelt_out(config: Mapping[str, Any], path: Path) -> None:
 def check_library(config: Mapping[str, Any], path: Path) -> None:
     """BadInput naming `path` and the first line of the reason if transformers refuses `config`."""
     # Imported here: it takes seconds, and only the stage fetch asks.
-    from transformers import Gemma4Config
-
+    accepted = kind_of(config, str(path)).config()
     try:
-        Gemma4Config(**config)
+        accepted(**config)
     except Exception as error:  # nothing narrower: the library's own validators raise many kinds
-        raise BadInput(f"{path} is refused by transformers ({_reason(error)}); accepted: its Gemma4Config") from None
+        raise BadInput(
+            f"{path} is refused by transformers ({_reason(error)}); accepted: its {accepted.__name__}"
+        ) from None
 
 
 def _reason(error: Exception) -> str:

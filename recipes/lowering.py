@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from ledger.errors import BadInput, FoundryError
+from ledger.errors import FoundryError
 from ledger.receipts import Ref
 from ledger.stage import Job, Outcome
 from recipes.hlo_alias import with_aliases
+from recipes.kinds import kind_of_text
 from serve.manifest import GRAPHS, GraphName, Output, Parameter, Signature
 
 
@@ -53,12 +54,9 @@ def ring_rows(sliding_window: int, kv_max: int, kv_bucket: int) -> int:
 def lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) -> Lowered:
     """Lower one graph in a fresh child of this process; the same arguments give the same bytes.
 
-    BadInput for a mixture of experts, whose routing the library writes as a loop over data.
+    BadInput for a text model that is not of the family, or whose counts `tp` ranks cannot share.
     """
-    if text_config.get("enable_moe_block"):
-        raise BadInput("text_config.enable_moe_block is true; accepted: false, as the step graph has no experts yet")
-    import transformers.models.gemma4.modeling_gemma4  # noqa: F401  the child inherits the slow imports
-
+    kind_of_text(text_config).text_model()  # the child inherits the slow imports
     # A dead XLA client that the child came to collect would wait for threads that the fork left behind.
     gc.collect()
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -68,6 +66,10 @@ def lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) ->
 def _lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) -> Lowered:
     os.environ.update(PJRT_DEVICE="CPU", XLA_ALWAYS_ALLREDUCE="1", TF_CPP_MIN_LOG_LEVEL="1")
     import torch
+    import torch._inductor.config
+
+    # Nothing is compiled here, and a pool that waits to do so would cost each graph seconds and outlive the process.
+    torch._inductor.config.compile_threads = 1
     import torch_xla
     from torch_xla.core.xla_builder import create_placeholder_tensor
 

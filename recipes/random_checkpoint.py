@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from config.heldout import HELDOUT_MODULES
 from ledger.stage import say
+from recipes.kinds import kind_of
 from recipes.tensorwriter import header_of
 from recipes.tiny import stream, tokenizer, writing
 from recipes.tiny.corpus import read_corpus
@@ -57,12 +58,12 @@ def build_random(folder: Path, *, geometry: Path, seed: int) -> dict[str, Any]:
 def checkpoint_tensors(config: dict[str, Any]) -> Iterator[Parameter]:
     """Every tensor that the published file of this geometry holds, from the library's own module tree."""
     import torch
-    from transformers import Gemma4Config, Gemma4ForConditionalGeneration
 
-    typed = Gemma4Config(**config)
+    kind = kind_of(config, "config.json")
+    typed = kind.config()(**config)
     with torch.device("meta"):
-        model = Gemma4ForConditionalGeneration(typed)
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
+        state = kind.full_model()(typed).state_dict()
+    shapes = {writing.published_name(n): tuple(t.shape) for n, t in state.items() if n != "lm_head.weight"}
     for name, shape in (shapes | writing.decoy_shapes(typed.text_config)).items():
         yield Parameter(name=name, role="weight", shape=shape, dtype="bfloat16")
 

@@ -6,9 +6,10 @@ Departs from `Gemma4ForCausalLM` in this, and in nothing else:
 - masks come in as inputs, one per attention kind; the lowest finite value stands for "hidden";
 - only the last real token of a chunk reaches the head;
 - tanh-GELU is spelled out in elementary operations (in float32, rounded once);
+- every expert of a mixture is computed, as `recipes.experts` says: the library's loop goes over data;
 - every weight is an argument of the graph, buffers (`layer_scalar`, RoPE frequencies) included;
-- a rank program is the same model at a rank's share of heads and MLP columns, with an all-reduce after o_proj and
-  down_proj, and the head's columns gathered by an all-reduce of disjoint parts.
+- a rank program is the same model at a rank's share of heads, MLP columns and experts, with an all-reduce after
+  o_proj, down_proj and the experts, and the head's columns gathered by an all-reduce of disjoint parts.
 Shared layers read their donor's rows as live tensors of the graph, through the library's `shared_kv_states`.
 """
 
@@ -19,9 +20,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.models.gemma4.modeling_gemma4 import Gemma4TextModel
 
+from recipes.experts import DenseExperts, DenseRouter
 from recipes.forms import Form, TanhGelu, linear_of
+from recipes.kinds import kind_of_text
 from recipes.ranks import RowParallel, all_reduce, rank_config
 from serve.manifest import DType, Parameter
 
@@ -71,9 +73,10 @@ class StepGraph(nn.Module):
         """Build from config.json's text_config; with tp > 1 this is any one rank's program."""
         super().__init__()
         self.config = rank_config(text_config, tp)
+        self.ple_width: int = text_config.get("hidden_size_per_layer_input") or 0
         self.tp, self.form, self.dtype = tp, form, TORCH[dtype]
         with torch.device("meta"):
-            text = Gemma4TextModel(self.config).to(self.dtype)
+            text = kind_of_text(text_config).text_model()(self.config).to(self.dtype)
             # As in the library: a frequency rounded to bfloat16 puts position 1,000 off by a radian.
             text.rotary_emb.float()
             self.head = nn.Parameter(
@@ -82,17 +85,31 @@ class StepGraph(nn.Module):
             if tp > 1:
                 self.rank = nn.Parameter(torch.empty(tp, dtype=torch.float32))
         del text.embed_tokens
-        if self.config.hidden_size_per_layer_input:
+        if self.ple_width:
             del text.embed_tokens_per_layer
         text.config._attn_implementation = "neff_grouped" if form.grouped_attention else "eager"
         for layer in text.layers:
-            for owner, name in ((layer.self_attn, "o_proj"), (layer.mlp, "down_proj")):
-                linear = linear_of(getattr(owner, name), form)
-                setattr(owner, name, RowParallel(linear, tp) if tp > 1 else linear)
-            layer.mlp.act_fn = TanhGelu()
-            if self.config.hidden_size_per_layer_input:
-                layer.act_fn = TanhGelu()
+            self._adapt(layer)
         self.text = text.eval()
+
+    def _adapt(self, layer: Any) -> None:
+        """Put the target's forms, the all-reduces and the dense experts into one of the library's layers."""
+        attention, mlp, tp = layer.self_attn, layer.mlp, self.tp
+        for owner, names in ((attention, ("q_proj", "k_proj", "v_proj")), (mlp, ("gate_proj", "up_proj"))):
+            for name in names:
+                # Layers that share K and V have no projections of their own, and those with K = V no v_proj.
+                if linear := getattr(owner, name, None):
+                    setattr(owner, name, linear_of(linear, self.form))
+        for owner, name in ((attention, "o_proj"), (mlp, "down_proj")):
+            linear = linear_of(getattr(owner, name), self.form)
+            setattr(owner, name, RowParallel(linear, tp) if tp > 1 else linear)
+        mlp.act_fn = TanhGelu()
+        if self.ple_width:
+            layer.act_fn = TanhGelu()
+        if getattr(layer, "enable_moe_block", False):
+            layer.router = DenseRouter(layer.router)
+            with torch.device("meta"):
+                layer.experts = DenseExperts(layer.experts, self.form, tp, self.rank if tp > 1 else None)
 
     def owners(self) -> list[int]:
         """Layers that own a KV buffer."""
@@ -126,8 +143,8 @@ class StepGraph(nn.Module):
             return Parameter(name=name, role="input", shape=(batch, *shape), dtype=dtype)
 
         yield real("inputs_embeds", tokens, config.hidden_size)
-        if config.hidden_size_per_layer_input:
-            yield real("per_layer_inputs", tokens, config.num_hidden_layers, config.hidden_size_per_layer_input)
+        if self.ple_width:
+            yield real("per_layer_inputs", tokens, config.num_hidden_layers, self.ple_width)
         yield Parameter(name="position_ids", role="input", shape=(batch, tokens), dtype="int32")
         for kind, rows in (("full", kv_max), ("sliding", ring)):
             yield real(f"{kind}_mask", 1, tokens, rows)
@@ -153,7 +170,7 @@ class StepGraph(nn.Module):
         cache = StaticCache(state, {i: selector[kinds[i]] for i in self.owners()}, inputs.get("slot"))
         hidden = self.text(
             inputs_embeds=inputs["inputs_embeds"],
-            per_layer_inputs=inputs.get("per_layer_inputs"),
+            **({"per_layer_inputs": inputs["per_layer_inputs"]} if self.ple_width else {}),
             position_ids=inputs["position_ids"],
             attention_mask={FULL: inputs["full_mask"], SLIDING: inputs["sliding_mask"]},
             past_key_values=cache,

@@ -25,7 +25,7 @@ def work(job: Job[TablesRecipe]) -> Outcome:
     with opened(job.inputs["fetch"], job.store) as checkpoint:
         config = checkpoint.config["text_config"]
         shapes = {TOKENS: (config["vocab_size"], config["hidden_size"])}
-        if width := config["hidden_size_per_layer_input"]:
+        if width := config.get("hidden_size_per_layer_input"):
             shapes[PER_LAYER] = (config["vocab_size_per_layer_input"], config["num_hidden_layers"] * width)
         tables = []
         for name, shape in shapes.items():

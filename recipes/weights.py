@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from ledger.errors import BadInput, FoundryError, run_cli
 from ledger.stage import Job, Outcome, run_stage
 from recipes.checkpoint import TEXT_PREFIX, Checkpoint, opened
+from recipes.kinds import kind_of_text
 from recipes.sharding import shard
 from recipes.tensorwriter import write_tensors
 from serve.manifest import Parameter
@@ -28,12 +29,20 @@ from serve.tensorfile import NUMPY, TensorFile
 
 Array = npt.NDArray[np.generic]
 
-TOWERS = ("model.vision_tower.", "model.audio_tower.", "model.embed_vision.", "model.embed_audio.")
+TOWERS = (
+    "model.vision_tower.",
+    "model.vision_embedder.",
+    "model.audio_tower.",
+    "model.embed_vision.",
+    "model.embed_audio.",
+)
 TABLES = (TOKENS, PER_LAYER)
 # Layers that share K and V store these all the same, untrained; a model that loads them runs and is wrong.
 DECOY = re.compile(r"layers\.(\d+)\.self_attn\.(k_proj|v_proj|k_norm)\.weight")
 SCALAR = ".layer_scalar"
 PIECE = re.compile(r"(.+)\.pieces\.(\d+)")
+# Stored as [E, out, in] and without `.weight`; the graph holds those of all experts as one matrix.
+EXPERTS = re.compile(r"(.+\.experts\.(?:gate_up_proj|down_proj))\.weight")
 
 
 class WeightsRecipe(BaseModel):
@@ -54,6 +63,7 @@ class Source:
         self._config = text_config
         self._tp = tp
         self._frequencies = rope_frequencies(text_config)
+        self._experts = expert_shapes(text_config)
 
     def derived(self) -> frozenset[str]:
         """Graph weights that no checkpoint key holds."""
@@ -62,21 +72,32 @@ class Source:
     def read(self, weight: Parameter, rank: int) -> Array:
         """The values of `weight` on `rank`, in its shape and dtype."""
         name = stored_name(weight.name)
-        whole: Array
-        if name in self._frequencies:
-            whole = self._frequencies[name]
-        elif name == "rank.onehot":
-            whole = np.eye(self._tp, dtype=np.float32)[rank]
-        else:
-            whole = self._checkpoint.tensor(TEXT_PREFIX + (TOKENS if name == "lm_head.weight" else name))
-        part = shard(name, whole, rank, self._tp, self._head_dim(name))
+        part = shard(name, self._whole(name, rank), rank, self._tp, self._head_dim(name))
+        columns = slice(None)
         if piece := PIECE.fullmatch(weight.name):
-            width = weight.shape[1]
-            part = part[:, int(piece[2]) * width : (int(piece[2]) + 1) * width]
+            first = int(piece[2]) * weight.shape[1]
+            columns = slice(first, first + weight.shape[1])
+        if ".experts." in name:
+            part = expert_matrix(name, part, columns)
+        elif piece:
+            part = part[:, columns]
         part = part.astype(NUMPY[weight.dtype])
         if part.shape != weight.shape:
             raise BadInput(f"checkpoint key for {weight.name}: shape is {part.shape}; accepted: {weight.shape}")
         return part
+
+    def _whole(self, name: str, rank: int) -> Array:
+        if name in self._frequencies:
+            return self._frequencies[name]
+        if name == "rank.onehot":
+            onehot: Array = np.eye(self._tp, dtype=np.float32)[rank]
+            return onehot
+        key = TEXT_PREFIX + (TOKENS if name == "lm_head.weight" else name)
+        whole: Array = self._checkpoint.tensor(key)
+        # Checked before it becomes a matrix, which would not tell 16 experts from 8 of twice the width.
+        if whole.shape != (shape := self._experts.get(name.rpartition(".")[2], whole.shape)):
+            raise BadInput(f"checkpoint key {key}: shape is {whole.shape}; accepted: {shape}")
+        return whole
 
     def _head_dim(self, name: str) -> int:
         layer = re.match(r"layers\.(\d+)\.", name)
@@ -85,9 +106,34 @@ class Source:
 
 
 def stored_name(weight: str) -> str:
-    """The name of the whole weight that a graph weight is, or is a piece of."""
+    """The checkpoint's name, less its prefix, of the whole weight that a graph weight is, or is a piece of."""
     piece = PIECE.fullmatch(weight)
-    return f"{piece[1]}.weight" if piece else weight
+    whole = f"{piece[1]}.weight" if piece else weight
+    experts = EXPERTS.fullmatch(whole)
+    return experts[1] if experts else whole
+
+
+def expert_shapes(text_config: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
+    """Shapes of the experts' tensors as stored, by the end of their names; none in a model without experts."""
+    if not text_config.get("enable_moe_block"):
+        return {}
+    count, hidden, width = (text_config[key] for key in ("num_experts", "hidden_size", "moe_intermediate_size"))
+    return {"gate_up_proj": (count, 2 * width, hidden), "down_proj": (count, hidden, width)}
+
+
+def expert_matrix(name: str, experts: Array, columns: slice) -> Array:
+    """`columns` of the one matrix that the graph has for experts [E, out, in].
+
+    gate_up_proj: one below the other, [E * out, in], a view. down_proj: side by side, [out, E * in], a copy of no
+    more experts than the columns belong to.
+    """
+    count, rows, width = experts.shape
+    if name.endswith("gate_up_proj"):
+        return experts.reshape(count * rows, width)[:, columns]
+    first, last, _ = columns.indices(count * width)
+    start = first // width
+    block = experts[start : -(-last // width)].transpose(1, 0, 2).reshape(rows, -1)
+    return block[:, first - start * width : last - start * width]
 
 
 def check_coverage(keys: Iterable[str], needed: Iterable[str], first_shared: int) -> None:
@@ -119,10 +165,8 @@ def graph_weights(text_config: dict[str, Any], recipe: WeightsRecipe) -> tuple[P
 
 def rope_frequencies(text_config: dict[str, Any]) -> Mapping[str, Array]:
     """Inverse frequencies per attention kind, from the library's own rule, under their graph names."""
-    from transformers import Gemma4TextConfig
-    from transformers.models.gemma4.modeling_gemma4 import Gemma4TextRotaryEmbedding
-
-    rotary = Gemma4TextRotaryEmbedding(Gemma4TextConfig(**text_config))
+    kind = kind_of_text(text_config)
+    rotary = kind.rotary()(kind.text_config()(**text_config))
     buffers = {f"rotary_emb.{name}": buffer.numpy() for name, buffer in rotary.named_buffers()}
     return {name: values for name, values in buffers.items() if not name.endswith("_original_inv_freq")}
 

@@ -1,8 +1,9 @@
-"""A small random checkpoint, and artifacts built from it by the work functions of the real stages.
+"""Small random checkpoints, and artifacts built from it by the work functions of the real stages.
 
 Nothing is trained: weights are noise, exact in bfloat16, and every layer scalar differs from 1. The geometry is the
 demo's with everything smaller: both kinds of attention, owning and shared, two KV heads for four query heads,
-per-layer embeddings, and sizes whose square roots are irrational. The checkpoint folder has the traps of the official
+per-layer embeddings, and sizes whose square roots are irrational. KIND_CONFIGS are the other kinds of the family, each
+from its own small geometry. The checkpoint folder has the traps of the official
 ones: keys of the shared layers that nothing may load, and keys of the towers.
 """
 
@@ -50,6 +51,24 @@ TEXT_CONFIG: dict[str, Any] = load_text_config("tiny") | {
     "max_position_embeddings": 256,
 }
 
+_SHORT: dict[str, Any] = {
+    "num_hidden_layers": 2,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "hidden_size": 96,
+    "intermediate_size": 128,
+    "sliding_window": WINDOW,
+    "vocab_size": 512,
+    "vocab_size_per_layer_input": 512,
+    "max_position_embeddings": 256,
+}
+# Sliding and full layers differ in their KV heads, for 16 query heads: 8 and 1 (as 12B), 8 and 2 (as 26B); 32 query
+# heads for 16 and 4 (as 31B).
+KIND_CONFIGS: dict[str, dict[str, Any]] = {
+    "unified": load_text_config("tiny-unified") | _SHORT,
+    "moe": load_text_config("tiny-moe") | _SHORT | {"num_experts": 8, "top_k_experts": 3, "moe_intermediate_size": 40},
+    "dense": load_text_config("tiny-dense") | _SHORT,
+}
+
 
 def point(kv_max: int = 44, kv_bucket: int = 8, **changes: Any) -> Point:
     """A variant; unless changed it is float32 for target cpu, and its ring has 20 rows."""
@@ -59,15 +78,16 @@ def point(kv_max: int = 44, kv_bucket: int = 8, **changes: Any) -> Point:
 
 
 def random_model(text_config: dict[str, Any], seed: int) -> Any:
-    """`Gemma4ForCausalLM` in float32 with random weights that bfloat16 holds exactly.
+    """The library's own causal model in float32 with random weights that bfloat16 holds exactly.
 
     Query norms are small, so that attention spreads over many positions and rounding is not amplified.
     """
-    from transformers import Gemma4TextConfig
-    from transformers.models.gemma4.modeling_gemma4 import Gemma4ForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(seed)
-    model = Gemma4ForCausalLM(Gemma4TextConfig(**text_config)).float().eval()
+    typed = AutoConfig.for_model(**text_config)
+    # By loops over experts, as the model was published, and not by the sorted products of later versions.
+    model = AutoModelForCausalLM.from_config(typed, dtype=torch.float32, experts_implementation="eager").eval()
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             if name.endswith("layer_scalar"):
@@ -76,6 +96,9 @@ def random_model(text_config: dict[str, Any], seed: int) -> Any:
                 tensor.uniform_(0.2, 0.5)
             elif tensor.ndim == 1 and "inv_freq" not in name and "embed_scale" not in name:
                 tensor.uniform_(0.5, 1.5)
+            elif name.endswith("router.proj.weight"):
+                # Scores apart enough that rounding does not choose the experts.
+                tensor.normal_(0.0, 1.0)
             elif tensor.ndim > 1:
                 tensor.normal_(0.0, 0.3 if "embed" in name else 0.05)
             else:
@@ -96,6 +119,7 @@ def traps(text_config: dict[str, Any]) -> dict[str, Tensor]:
     """What official files hold besides: K and V of shared layers, and towers."""
     first = text_config["num_hidden_layers"] - text_config["num_kv_shared_layers"]
     names = [f"{PREFIX}layers.{first}.self_attn.{part}.weight" for part in ("k_proj", "v_proj", "k_norm")]
+    names = names if text_config["num_kv_shared_layers"] else []
     names += ["model.vision_tower.std_bias", "model.audio_tower.a", "model.embed_vision.b", "model.embed_audio.c"]
     return {name: torch.full((2, 3), 99.0, dtype=torch.bfloat16) for name in names}
 
@@ -106,7 +130,7 @@ def write_checkpoint(folder: Path, text_config: dict[str, Any], tensors: dict[st
 
     save_file(tensors, folder / "model.safetensors")
     documents = {
-        "config.json": {"model_type": "gemma4", "text_config": text_config},
+        "config.json": {"model_type": text_config["model_type"].removesuffix("_text"), "text_config": text_config},
         "generation_config.json": {"bos_token_id": BOS, "eos_token_id": list(STOP)},
         "tokenizer.json": {},
         "tokenizer_config.json": {},

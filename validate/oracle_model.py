@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import Gemma4ForConditionalGeneration
+from transformers import AutoModelForMultimodalLM
 from transformers.utils import logging as transformers_logging
 
 from ledger.errors import BadInput
@@ -46,7 +46,8 @@ class OracleModel:
         """
         torch.set_num_threads(threads)
         transformers_logging.disable_progress_bar()
-        model, info = Gemma4ForConditionalGeneration.from_pretrained(
+        # The library chooses the class by config.json: gemma4 or gemma4_unified.
+        model, info = AutoModelForMultimodalLM.from_pretrained(
             folder,
             dtype=torch.bfloat16,
             attn_implementation="sdpa",
@@ -153,7 +154,7 @@ def _widened(model: Any) -> Any:
     head.weight = nn.Parameter(text.embed_tokens.weight.detach().float(), requires_grad=False)
     model.lm_head = head
     text.embed_tokens = _WideRows(text.embed_tokens)
-    if text.hidden_size_per_layer_input:
+    if hasattr(text, "embed_tokens_per_layer"):
         text.embed_tokens_per_layer = _WideRows(text.embed_tokens_per_layer)
     for module in (text.layers, text.norm, text.rotary_emb):
         module.float()

@@ -50,7 +50,7 @@ MEDIA_SPECIALS: dict[str, str] = {
     "<|image|>": "image_token_id",
     "<|audio|>": "audio_token_id",
     "<image|>": "eoi_token_id",
-    "<audio|>": "eoa_token_id",
+    "<audio|>": "eoa_token_index",
     "<|video|>": "video_token_id",
 }
 ROLES: dict[str, str] = {

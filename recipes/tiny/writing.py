@@ -7,6 +7,7 @@ write: k_proj, v_proj and k_norm of the layers that share K and V (untrained, ne
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from safetensors.torch import save_file
 SHARDS = 2
 DECOY_BOUND = 0.055
 TEXT = "model.language_model."
+UNIFIED = re.compile(r"model\.embed_vision\.(?=patch_|pos_)")
 
 
 def write_weights(model: Any, folder: Path, seed: int) -> int:
     """Write the shards and model.safetensors.index.json; the number of tensors. Every tensor is rounded to bfloat16."""
-    state = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
+    state = {published_name(name): tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
     state |= dict(_decoys(model.config.text_config, seed))
     rounded = {name: state[name].detach().to(torch.bfloat16).contiguous() for name in sorted(state)}
     shards = _split(rounded)
@@ -43,7 +45,7 @@ def write_generation_config(config: Mapping[str, Any], folder: Path) -> None:
         "do_sample": True,
         "eos_token_id": [1, 106, 50],
         "pad_token_id": 0,
-        "suppress_tokens": [config["eoa_token_id"], config["eoi_token_id"]],
+        "suppress_tokens": [config["eoa_token_index"], config["eoi_token_id"]],
         "temperature": 1.0,
         "top_k": 64,
         "top_p": 0.95,
@@ -55,6 +57,14 @@ def write_generation_config(config: Mapping[str, Any], folder: Path) -> None:
 def write_json(path: Path, value: Any) -> None:
     """As the official files: two spaces, sorted keys, newline at the end."""
     path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def published_name(name: str) -> str:
+    """The name that a tensor of the full model has in published files.
+
+    The library renames those of the unified class as it loads them (its conversion mapping), and back as it saves.
+    """
+    return UNIFIED.sub("model.vision_embedder.", name).replace("embed_vision.multimodal_embedder.", "embed_vision.")
 
 
 def decoy_shapes(text: Any) -> dict[str, tuple[int, ...]]:

@@ -35,8 +35,53 @@ def test_official_geometry_is_unchanged(name: str) -> None:
     assert hashlib.sha256(geometry_path(name).read_bytes()).hexdigest() == SHA256[name]
 
 
-def test_names_are_the_five_and_tiny() -> None:
-    assert geometry_names() == (*sorted(SHA256), "tiny")
+# Each small geometry and the published one whose kind it is.
+SMALL = {
+    "tiny": "gemma-4-E2B-it",
+    "tiny-dense": "gemma-4-31B-it",
+    "tiny-gqa": "gemma-4-E4B-it",
+    "tiny-moe": "gemma-4-26B-A4B-it",
+    "tiny-unified": "gemma-4-12B-it",
+}
+
+
+def test_names_are_the_five_and_the_small_ones() -> None:
+    assert geometry_names() == (*sorted(SHA256), *SMALL)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_geometry_has_the_switches_and_head_ratios_of_its_kind(name: str) -> None:
+    small, large = load_geometry(name), load_geometry(SMALL[name])
+    for switch in ("attention_k_eq_v", "enable_moe_block", "use_double_wide_mlp", "final_logit_softcapping"):
+        assert getattr(small, switch) == getattr(large, switch), switch
+    assert bool(small.hidden_size_per_layer_input) == bool(large.hidden_size_per_layer_input)
+    assert bool(small.num_kv_shared_layers) == bool(large.num_kv_shared_layers)
+    for layers in ("full_layers", "sliding_layers"):
+        ratios = {
+            geometry.num_attention_heads / geometry.kv_heads_of(getattr(geometry, layers)[0])
+            for geometry in (small, large)
+        }
+        # Eight heads for one would leave none to divide among four ranks at this width.
+        assert len(ratios) == 1 or name == "tiny"
+    assert small.sliding_window < small.max_position_embeddings
+    documents = [json.loads(geometry_path(each).read_text(encoding="utf-8")) for each in (name, SMALL[name])]
+    assert len({document["model_type"] for document in documents}) == 1
+    assert documents[0].keys() == documents[1].keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "tp", "accepted"),
+    [
+        ("tiny-moe", {}, 16, None),
+        ("tiny-moe", {"num_experts": 12}, 8, "a divisor of the 12 experts"),
+        ("tiny-moe", {"num_global_key_value_heads": 3}, 2, "a divisor or a multiple of the 3 KV heads"),
+        ("tiny-moe", {"intermediate_size": 30}, 4, "a divisor of the 30 columns of intermediate_size"),
+        ("tiny-unified", {}, 24, "a divisor of the 16 attention heads"),
+        ("tiny", {"num_key_value_heads": 4, "vocab_size": 2050}, 4, "a divisor of the 2050 ids of vocab_size"),
+    ],
+)
+def test_a_degree_that_ranks_cannot_share(name: str, changes: dict[str, Any], tp: int, accepted: str | None) -> None:
+    assert load_geometry(name).model_copy(update=changes).tp_accepted(tp) == accepted
 
 
 @pytest.mark.parametrize("name", CACHE)
@@ -119,6 +164,12 @@ def test_global_key_value_heads_count_only_where_k_is_v(tmp_path: Path, k_eq_v: 
         ({"layer_types": None}, ("layer_types", "None")),
         ({"layer_types": ["linear"] * 9}, ("layer_types.0", "'linear'", "'full_attention'")),
         ({"num_kv_shared_layers": 8}, ("num_kv_shared_layers", "8", "full_attention without an owner")),
+        ({"attention_k_eq_v": True}, ("num_global_key_value_heads", "nothing", "as attention_k_eq_v is true")),
+        ({"enable_moe_block": True, "num_experts": 8}, ("top_k_experts", "nothing", "as enable_moe_block is true")),
+        (
+            {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 9, "moe_intermediate_size": 8},
+            ("top_k_experts", "9", "at most the 8 of num_experts"),
+        ),
         ({"sliding_window": 0}, ("sliding_window", "0", "greater than 0")),
     ],
 )

@@ -99,11 +99,13 @@ def test_config_that_is_a_list(copied: Copied) -> None:
         Checkpoint(folder)
 
 
-@pytest.mark.parametrize("changes", [{"model_type": "gemma3"}, {"model_type": None}])
+@pytest.mark.parametrize(
+    "changes", [{"model_type": name} for name in ("gemma3", "gemma4_assistant", "gemma4_unified_assistant", None)]
+)
 def test_another_kind_of_model(copied: Copied, changes: dict[str, Any]) -> None:
     folder = copied()
     edit(folder / "config.json", **changes)
-    with refused(rf"config\.json: model_type is {changes['model_type']!r}; accepted: 'gemma4' with a text_config"):
+    with refused(rf"config\.json: model_type is {changes['model_type']!r}; accepted: 'gemma4' or "):
         Checkpoint(folder)
 
 
@@ -255,13 +257,18 @@ def test_template_that_is_none(copied: Copied, template: bytes) -> None:
     ("changes", "sentence"),
     [
         ({"image_token_id": "2040"}, r": image_token_id is '2040'; accepted: a token id"),
+        ({"attention_bias": True}, r": text_config\.attention_bias is True; accepted: False or None"),
+        (
+            {"use_bidirectional_attention": "all"},
+            r": text_config\.use_bidirectional_attention is 'all'; accepted: 'vision' or None",
+        ),
         ({"hidden_activation": "relu"}, r": text_config\.hidden_activation is 'relu'; accepted: 'gelu_pytorch_tanh'"),
         ({"rope_parameters": None}, r": text_config\.rope_parameters\.sliding_attention is None; accepted: a mapping"),
         ({"rope_parameters": {"sliding_attention": {}}}, r": text_config\.rope_parameters\.full_attention is None"),
         ({"num_attention_heads": "4"}, r" is refused by transformers \(Validation .*num_attention_heads.* got str"),
         ({"vision_config": 7}, r" is refused by transformers \("),
     ],
-    ids=["image", "activation", "rope", "full", "heads", "vision"],
+    ids=["image", "bias", "ahead", "activation", "rope", "full", "heads", "vision"],
 )
 def test_config_that_is_computed_otherwise(copied: Copied, changes: dict[str, Any], sentence: str) -> None:
     folder = copied()

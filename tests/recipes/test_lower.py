@@ -29,7 +29,7 @@ from recipes.stepgraph import StepGraph, weight_name
 from serve.manifest import GRAPHS, GraphName, Manifest, Parameter, Signature
 from serve.runtime.pjrt import Client, Program, aligned_zeros, to_numpy
 from serve.tensorfile import NUMPY
-from tests.build import TEXT_CONFIG, job, receipt
+from tests.build import KIND_CONFIGS, TEXT_CONFIG, job, receipt
 
 ROOT = Path(__file__).parents[2]
 OWNERS = 3
@@ -276,7 +276,11 @@ def test_the_stage_keeps_both_graphs_and_their_facts(tmp_path: Path) -> None:
         assert outcome.facts[graph]["instructions"] == hlo_text(expected.hlo).count(" = ")
 
 
-def test_experts_are_refused_by_name() -> None:
-    recipe = LowerRecipe(kv_max=44, kv_bucket=8, tp=1, batch=1, dtype="float32", target="cpu")
-    with pytest.raises(BadInput, match=r"^text_config\.enable_moe_block is true; accepted: false"):
-        lower(TEXT_CONFIG | {"enable_moe_block": True}, recipe, "decode")
+def test_another_text_model_is_refused_by_name() -> None:
+    with pytest.raises(BadInput, match=r"^text_config\.model_type is 'gemma3_text'; accepted: 'gemma4_text' or"):
+        lower(TEXT_CONFIG | {"model_type": "gemma3_text"}, recipe(), "decode")
+
+
+def test_experts_that_ranks_cannot_share_are_refused_in_the_caller() -> None:
+    with pytest.raises(BadInput, match=r"^text_config\.num_experts is 9; accepted: a multiple of tp, which is 2$"):
+        lower(KIND_CONFIGS["moe"] | {"num_experts": 9}, recipe(tp=2), "decode")

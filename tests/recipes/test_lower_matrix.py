@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from config.geometry import load_text_config
 from ledger.errors import BadInput
@@ -38,8 +39,18 @@ def test_a_full_size_graph_lowers_to_what_the_geometry_counts() -> None:
     assert not opcodes(hlo_text(found.hlo)) & DYNAMIC
 
 
+def _published(folder: Path) -> Path:
+    """The five variants of E2B that are published, out of the real matrix."""
+    given = yaml.safe_load((ROOT / "config/variants.yaml").read_text())
+    checkpoint = given["checkpoints"]["gemma-4-e2b-it"]
+    checkpoint["variants"] = checkpoint["variants"][:5]
+    path = folder / "published.yaml"
+    path.write_text(yaml.safe_dump({**given, "checkpoints": {"gemma-4-e2b-it": checkpoint}}))
+    return path
+
+
 def test_the_matrix_lowers_from_a_configuration_in_two_gigabytes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "recipes.lower", "config/variants.yaml", "--json"]
+    command = [sys.executable, "-m", "recipes.lower", str(_published(tmp_path)), "--json"]
     with (tmp_path / "out").open("w+") as out:
         process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)  # the largest of the process and its children

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from transformers import Gemma4ForConditionalGeneration
+import torch
+from safetensors import safe_open
+from transformers import AutoConfig, AutoModelForMultimodalLM, Gemma4ForConditionalGeneration
 
 from config.geometry import geometry_path
+from recipes import weights
 from recipes.checkpoint import Checkpoint
 from recipes.random_checkpoint import build_random, checkpoint_tensors, values
 from serve.manifest import Parameter
 
 TINY = geometry_path("tiny")
+RECIPE = weights.WeightsRecipe(dtype="float32", tp=1, target="cpu")
 
 
 def test_the_library_loads_it_and_misses_nothing(tmp_path: Path) -> None:
@@ -45,13 +49,41 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path: Path)
 # SOURCES.md of the geometry: elements and tensors of the published files, the first two compared with their headers.
 @pytest.mark.parametrize(
     ("name", "tensors", "elements"),
-    [("gemma-4-E2B-it", 2011, 5_123_178_979), ("gemma-4-E4B-it", 2130, 7_996_157_418)],
+    [
+        ("gemma-4-E2B-it", 2011, 5_123_178_979),
+        ("gemma-4-E4B-it", 2130, 7_996_157_418),
+        ("gemma-4-12B-it", 677, 11_959_730_224),
+        ("gemma-4-26B-A4B-it", 1013, 25_805_936_206),
+        ("gemma-4-31B-it", 1188, 31_273_088_876),
+    ],
 )
 def test_it_holds_what_the_published_file_holds(name: str, tensors: int, elements: int) -> None:
     config = json.loads(geometry_path(name).read_text())
     found = list(checkpoint_tensors(config))
     assert len(found) == tensors
     assert sum(int(np.prod(tensor.shape, dtype=np.int64)) for tensor in found) == elements
+
+
+@pytest.mark.parametrize("name", ["tiny-gqa", "tiny-unified", "tiny-moe", "tiny-dense"])
+def test_the_library_and_the_graph_use_every_tensor_of_other_kinds(name: str, tmp_path: Path) -> None:
+    build_random(tmp_path, geometry=geometry_path(name), seed=0)
+    _, info = AutoModelForMultimodalLM.from_pretrained(tmp_path, output_loading_info=True, local_files_only=True)
+    assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.check_config()
+    assert checkpoint.check_geometry(name)
+    text = checkpoint.text_config
+    stored = {weights.stored_name(w.name) for w in weights.graph_weights(text, RECIPE)}
+    derived = {"lm_head.weight", *weights.rope_frequencies(text)}
+    weights.check_coverage(checkpoint.names(), stored - derived, 6 if name == "tiny-gqa" else 99)
+
+
+def test_published_names_of_the_unified_towers_are_those_the_library_saves(tmp_path: Path) -> None:
+    config = AutoConfig.for_model(**json.loads(geometry_path("tiny-unified").read_text()))
+    AutoModelForMultimodalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(tmp_path)
+    with safe_open(tmp_path / "model.safetensors", "pt") as file:
+        saved = set(file.keys())
+    assert saved == {t.name for t in checkpoint_tensors(json.loads(geometry_path("tiny-unified").read_text()))}
 
 
 def test_values_are_small_and_of_both_signs() -> None:

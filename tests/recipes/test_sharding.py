@@ -45,6 +45,14 @@ def test_every_query_head_meets_its_own_kv_head(tp: int, kv_heads: int, more: in
     assert met == {query: query // (query_heads // kv_heads) for query in range(query_heads)}
 
 
+@given(RANKS, st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
+def test_each_expert_is_whole_on_one_rank(tp: int, more: int, height: int, width: int) -> None:
+    experts = numbered(more * tp, height, width)
+    held = [shard(NAMES["expert"], experts, rank, tp) for rank in range(tp)]
+    assert {part.shape for part in held} == {(more, height, width)}
+    assert (np.concatenate(held) == experts).all()
+
+
 @given(RANKS, st.integers(1, 4), st.integers(1, 4))
 def test_a_column_and_a_row_in_line_need_one_sum(tp: int, middle: int, width: int) -> None:
     first, second = numbered(middle * tp, width), numbered(width, middle * tp)[::-1]
@@ -73,6 +81,10 @@ def test_a_part_is_a_view() -> None:
         ("layers.11.per_layer_input_gate.weight", "replicate"),
         ("layers.11.per_layer_projection.weight", "replicate"),
         ("per_layer_model_projection.weight", "replicate"),
+        ("layers.11.experts.gate_up_proj", "expert"),
+        ("layers.11.experts.down_proj", "expert"),
+        ("layers.11.router.proj.weight", "replicate"),
+        ("layers.11.router.per_expert_scale", "replicate"),
         ("rotary_emb.full_attention_inv_freq", "replicate"),
     ],
 )

@@ -14,13 +14,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from ledger.errors import BadInput
 from recipes import ranks, stepgraph
 from recipes.forms import FORMS, TanhGelu
 from recipes.sharding import shard
 from recipes.stepgraph import StepGraph
 from serve.manifest import Parameter
 from tests import build
-from tests.build import TEXT_CONFIG, WINDOW
+from tests.build import KIND_CONFIGS, TEXT_CONFIG, WINDOW
 
 ROWS, RING, BUCKET = 30, 20, 8
 IDS = [2, *np.random.default_rng(4).integers(0, 512, 27).tolist()]
@@ -61,14 +62,21 @@ def step_inputs(model: Any, chunk: list[int], start: int) -> Tensors:
 
 
 def rank_weights(model: Any, graph: StepGraph, rank: int) -> Tensors:
-    """The weights of one rank by module name: a copy of the model's own, cut by the table of shards."""
+    """The weights of one rank by module name: a copy of the model's own, cut by the table of shards.
+
+    What a rank's experts hold is laid out here by loops: rows of one after the other, columns of one beside the other.
+    """
     state = dict(model.model.state_dict()) | dict(model.model.named_buffers())
     state |= {"lm_head.weight": model.lm_head.weight, "rank.onehot": torch.eye(graph.tp)[rank]}
     weights = {}
     for module, parameter in zip(graph.weight_names(), graph.weights(), strict=True):
-        whole = state[parameter.name].detach().numpy()
-        kind = "global_head_dim" if ".2." in parameter.name or ".4." in parameter.name else "head_dim"
-        part = shard(parameter.name, whole, rank, graph.tp, TEXT_CONFIG[kind])
+        name = parameter.name.removesuffix(".weight") if ".experts." in parameter.name else parameter.name
+        whole = state[name].detach().numpy()
+        layer = int(name.split(".")[1]) if name.startswith("layers.") else 0
+        full = graph.config.layer_types[layer] == "full_attention"
+        part = shard(name, whole, rank, graph.tp, graph.config.global_head_dim if full else graph.config.head_dim)
+        if ".experts." in name:
+            part = np.concatenate(list(part), axis=["gate_up_proj", "down_proj"].index(name.rsplit(".")[-1]))
         assert part.shape == parameter.shape, parameter.name
         weights[module] = torch.from_numpy(part.copy())
     return weights
@@ -140,19 +148,54 @@ class AllReduce:
         return total
 
 
-@pytest.mark.parametrize("tp", [2, 4])
-def test_ranks_together_are_the_library(random_model: Any, tp: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Two KV heads: one each for two ranks, each one twice for four.
+def together(model: Any, config: dict[str, Any], tp: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, int]:
+    """The logits of every rank, and how many sums each rank took part in at a step."""
     meeting = AllReduce(tp)
     monkeypatch.setattr(ranks, "all_reduce", meeting)
     monkeypatch.setattr(stepgraph, "all_reduce", meeting)
-    graphs = [StepGraph(TEXT_CONFIG, tp, "float32", FORMS["cpu"]) for _ in range(tp)]
+    graphs = [StepGraph(config, tp, "float32", FORMS["cpu"]) for _ in range(tp)]
     with ThreadPoolExecutor(tp) as pool:
-        found = list(pool.map(lambda rank: run_rank(random_model, graphs[rank], rank), range(tp)))
-    layers = TEXT_CONFIG["num_hidden_layers"]
-    assert meeting.calls == tp * len(CHUNKS) * (2 * layers + 1)
+        found = list(pool.map(lambda rank: run_rank(model, graphs[rank], rank), range(tp)))
+    return found, meeting.calls // tp // len(CHUNKS)
+
+
+@pytest.mark.parametrize("tp", [2, 4])
+def test_ranks_together_are_the_library(random_model: Any, tp: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two KV heads: one each for two ranks, each one twice for four.
+    found, sums = together(random_model, TEXT_CONFIG, tp, monkeypatch)
+    assert sums == 2 * TEXT_CONFIG["num_hidden_layers"] + 1
     for logits in found:
         check(logits, random_model)
+
+
+@pytest.mark.parametrize("target", FORMS)
+@pytest.mark.parametrize("kind", KIND_CONFIGS)
+def test_other_kinds_are_the_library(kind: str, target: str) -> None:
+    model = build.random_model(KIND_CONFIGS[kind], seed=3)
+    check(run_rank(model, StepGraph(KIND_CONFIGS[kind], 1, "float32", FORMS[target]), 0), model)
+
+
+@pytest.mark.parametrize(("kind", "tp"), [("unified", 4), ("moe", 2), ("moe", 4), ("moe", 8), ("dense", 8)])
+def test_ranks_of_other_kinds_together_are_the_library(kind: str, tp: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # KV heads of full layers: one for all ranks, then two for two, four and eight ranks, then four for eight.
+    model = build.random_model(KIND_CONFIGS[kind], seed=4)
+    found, sums = together(model, KIND_CONFIGS[kind], tp, monkeypatch)
+    assert sums == (3 if kind == "moe" else 2) * KIND_CONFIGS[kind]["num_hidden_layers"] + 1
+    for logits in found:
+        check(logits, model)
+
+
+@pytest.mark.parametrize(
+    ("key", "count", "accepted"),
+    [
+        ("num_attention_heads", 6, "a multiple of tp, which is 4"),
+        ("num_experts", 10, "a multiple of tp, which is 4"),
+        ("num_global_key_value_heads", 3, "a multiple or a divisor of tp, which is 4"),
+    ],
+)
+def test_a_count_that_ranks_cannot_share_is_named(key: str, count: int, accepted: str) -> None:
+    with pytest.raises(BadInput, match=rf"^text_config\.{key} is {count}; accepted: {accepted}$"):
+        StepGraph(KIND_CONFIGS["moe"] | {key: count}, 4, "float32", FORMS["cpu"])
 
 
 def test_state_is_written_where_the_selector_says_and_nowhere_else(random_model: Any) -> None:

@@ -21,7 +21,8 @@ from recipes.forms import FORMS
 from recipes.stepgraph import StepGraph
 from recipes.weights import WeightsRecipe
 from serve.manifest import Parameter
-from tests.build import PREFIX, TEXT_CONFIG, fetched, job, text_tensors, traps, write_checkpoint
+from tests import build
+from tests.build import KIND_CONFIGS, PREFIX, TEXT_CONFIG, fetched, job, text_tensors, traps, write_checkpoint
 
 Tensors = dict[str, Tensor]
 
@@ -126,6 +127,82 @@ def test_a_weight_without_a_key_is_named(tmp_path: Path, tensors: Tensors, key: 
     del tensors[PREFIX + key]
     with pytest.raises(BadInput, match=f"checkpoint key {PREFIX}{key} is missing"):
         run(tmp_path, tensors)
+
+
+def kind_tensors(kind: str) -> Tensors:
+    """A checkpoint's tensors of another kind, to change."""
+    return text_tensors(build.random_model(KIND_CONFIGS[kind], seed=0)) | traps(KIND_CONFIGS[kind])
+
+
+@pytest.mark.parametrize("tp", [1, 2, 8])
+def test_each_rank_gets_whole_experts_and_the_whole_router(tmp_path: Path, tp: int) -> None:
+    tensors = kind_tensors("moe")
+    outcome, store = run(tmp_path, tensors, KIND_CONFIGS["moe"], tp=tp)
+    experts, width = KIND_CONFIGS["moe"]["num_experts"], KIND_CONFIGS["moe"]["moe_intermediate_size"]
+    for rank in range(tp):
+        found = read(outcome, store, rank)
+        for name in ("router.proj.weight", "router.scale", "router.per_expert_scale"):
+            assert torch.equal(found[f"layers.1.{name}"], tensors[f"{PREFIX}layers.1.{name}"].float())
+        for place in range(experts // tp):
+            expert = rank * experts // tp + place
+            rows = found["layers.1.experts.gate_up_proj.weight"][place * 2 * width : (place + 1) * 2 * width]
+            columns = found["layers.1.experts.down_proj.weight"][:, place * width : (place + 1) * width]
+            assert torch.equal(rows, tensors[f"{PREFIX}layers.1.experts.gate_up_proj"][expert].float())
+            assert torch.equal(columns, tensors[f"{PREFIX}layers.1.experts.down_proj"][expert].float())
+
+
+def test_pieces_of_experts_begin_and_end_inside_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 8 experts of 40 columns in pieces of 64: most hold parts of three.
+    monkeypatch.setitem(forms.FORMS, "cpu", replace(FORMS["cpu"], longest_contraction=64))
+    tensors = kind_tensors("moe")
+    outcome, store = run(tmp_path, tensors, KIND_CONFIGS["moe"], dtype="bfloat16")
+    found = read(outcome, store)
+    whole = torch.cat(list(tensors[f"{PREFIX}layers.0.experts.down_proj"]), 1)
+    pieces = [found[f"layers.0.experts.down_proj.pieces.{number}"] for number in range(5)]
+    assert torch.equal(torch.cat(pieces, 1), whole)
+    # The width of 96 is over 64 too: gate and up of all experts come in two.
+    halves = [found[f"layers.0.experts.gate_up_proj.pieces.{number}"] for number in range(2)]
+    assert torch.equal(torch.cat(halves, 1), torch.cat(list(tensors[f"{PREFIX}layers.0.experts.gate_up_proj"])))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("moe", "layers.0.router.per_expert_scale"),
+        ("moe", "layers.1.experts.down_proj"),
+        ("moe", "layers.1.post_feedforward_layernorm_2.weight"),
+        ("unified", "layers.1.self_attn.k_proj.weight"),
+        ("dense", "layers.0.self_attn.v_proj.weight"),
+    ],
+)
+def test_a_weight_of_another_kind_without_a_key_is_named(tmp_path: Path, kind: str, key: str) -> None:
+    tensors = kind_tensors(kind)
+    del tensors[PREFIX + key]
+    with pytest.raises(BadInput, match=f"checkpoint key {PREFIX}{key} is missing"):
+        run(tmp_path, tensors, KIND_CONFIGS[kind])
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        # Where K = V, a full layer has no projection of V.
+        ("unified", "layers.1.self_attn.v_proj.weight"),
+        ("dense", "layers.0.router.scale"),
+        ("moe", "layers.0.experts.gate_up_proj.weight"),
+    ],
+)
+def test_a_key_that_another_kind_has_no_use_for_is_named(tmp_path: Path, kind: str, key: str) -> None:
+    tensors = kind_tensors(kind) | {PREFIX + key: torch.ones(2, dtype=torch.bfloat16)}
+    with pytest.raises(BadInput, match=f"checkpoint key {PREFIX}{key} has no use in the graph"):
+        run(tmp_path, tensors, KIND_CONFIGS[kind])
+
+
+def test_experts_of_another_shape_and_the_same_size_are_named(tmp_path: Path) -> None:
+    tensors = kind_tensors("moe")
+    key = f"{PREFIX}layers.0.experts.gate_up_proj"
+    tensors[key] = tensors[key].reshape(4, 160, 96)
+    with pytest.raises(BadInput, match=rf"{key}: shape is \(4, 160, 96\); accepted: \(8, 80, 96\)"):
+        run(tmp_path, tensors, KIND_CONFIGS["moe"])
 
 
 def test_keys_of_shared_layers_are_no_decoys_where_nothing_is_shared(tmp_path: Path, tensors: Tensors) -> None:
