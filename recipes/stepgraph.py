@@ -48,7 +48,7 @@ class StaticCache:
         """
         self.state = dict(state)
         self._selectors = selectors
-        self._chosen = None if slot is None else slot[:, None, None, None] > 0.5
+        self._chosen = None if slot is None else slot[:, None, None, None].bool()
 
     def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write T new rows and return the working sequences' whole buffers [b, K, R, d]."""
@@ -57,7 +57,7 @@ class StaticCache:
     def _write(self, name: str, new: Tensor, layer: int) -> Tensor:
         selector, old = self._selectors[layer], self.state[name]
         rows = new if new.shape[2] == 1 else selector @ new
-        taken = selector.sum(-1, keepdim=True) > 0.5
+        taken = selector.sum(-1, keepdim=True).bool()
         if self._chosen is None:
             self.state[name] = torch.where(taken, rows, old)
             return self.state[name]

@@ -8,13 +8,16 @@ from typing import Any
 from ledger.receipts import Receipt
 
 STAGES = ("assemble", "parity", "bench")
-_POINT = ("target", "dtype", "tp", "kv_max", "kv_bucket", "slim")
+_POINT = ("target", "dtype", "tp", "batch", "kv_max", "kv_bucket", "slim")
 _MEASURED = (
     "ttft_ms",
     "prefill_tok_s",
     "decode_tok_s",
     "transformers_decode_tok_s",
     "decode_vs_transformers",
+    "batch_tok_s",
+    "transformers_batch_tok_s",
+    "read_gb_s",
     "load_s",
     "peak_rss_mb",
 )

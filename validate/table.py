@@ -11,6 +11,7 @@ _FIGURES = (
     ("TTFT ms", "ttft_ms", ".1f"),
     ("decode tok/s", "decode_tok_s", ".1f"),
     ("x transformers", "decode_vs_transformers", ".1f"),
+    ("all slots tok/s", "batch_tok_s", ".1f"),
     ("load s", "load_s", ".2f"),
     ("peak RSS MB", "peak_rss_mb", ".0f"),
     ("size MB", "size_mb", ".1f"),

@@ -89,3 +89,79 @@ def test_a_product_of_two_activations_is_left_alone() -> None:
       return %0 : tensor<5x4xbf16>
     }"""
     assert re.findall(r"stablehlo\.\w+", rewritten(text)) == ["stablehlo.dot"]
+
+
+def attention(transposed: bool, order: str = "0, 1, 3, 2") -> str:
+    """Scores of queries with keys [1, 1, R, d] that the step graph transposes, or values taken as they are."""
+    if not transposed:
+        return """func.func @main(%p: tensor<1x4x6xbf16>, %v: tensor<1x1x6x8xbf16>) -> tensor<1x4x8xbf16> {
+          %0 = stablehlo.reshape %v : (tensor<1x1x6x8xbf16>) -> tensor<1x6x8xbf16>
+          %1 = stablehlo.dot_general %p, %0, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+            : (tensor<1x4x6xbf16>, tensor<1x6x8xbf16>) -> tensor<1x4x8xbf16>
+          return %1 : tensor<1x4x8xbf16>
+        }"""
+    return f"""func.func @main(%q: tensor<1x4x8xbf16>, %k: tensor<1x1x8x8xbf16>) -> tensor<1x4x8xbf16> {{
+      %0 = stablehlo.transpose %k, dims = [{order}] : (tensor<1x1x8x8xbf16>) -> tensor<1x1x8x8xbf16>
+      %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1, 2, 3] : (tensor<1x1x8x8xbf16>) -> tensor<1x1x8x8xbf16>
+      %2 = stablehlo.reshape %1 : (tensor<1x1x8x8xbf16>) -> tensor<1x8x8xbf16>
+      %3 = stablehlo.dot_general %q, %2, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+        : (tensor<1x4x8xbf16>, tensor<1x8x8xbf16>) -> tensor<1x4x8xbf16>
+      return %3 : tensor<1x4x8xbf16>
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "contracting"),
+    [
+        (attention(transposed=True), "[2] x [2]"),
+        (attention(transposed=True, order="1, 0, 2, 3"), "[2] x [1]"),
+        (attention(transposed=False), "[2] x [1]"),
+    ],
+)
+def test_attention_reads_keys_and_values_as_they_lie(text: str, contracting: str) -> None:
+    random = np.random.default_rng(3)
+    left = random.standard_normal((1, 4, 6 if "%p" in text else 8)).astype(SHORT["bf16"])
+    right = random.standard_normal((1, 1, 6 if "%p" in text else 8, 8)).astype(SHORT["bf16"])
+    wide = left.astype(np.float64), right.astype(np.float64)[0]
+    exact = wide[0] @ (wide[1].swapaxes(1, 2) if contracting == "[2] x [2]" else wide[1])
+    made = rewritten(text)
+    product = re.search(r"stablehlo\.dot_general .*", made)
+    assert product is not None
+    assert f"contracting_dims = {contracting}" in product[0]
+    assert product[0].endswith("xf32>")
+    assert run(made, left, right).astype(np.float64) == pytest.approx(exact, rel=2**-8, abs=1e-5)
+
+
+def test_a_float32_product_of_activations_is_left_alone() -> None:
+    text = attention(transposed=True).replace("bf16", "f32")
+    assert rewritten(text) == str_of(text)
+
+
+def heads(before: str, after: str, dtype: str = "bf16") -> str:
+    return f"""func.func @main(%x: tensor<{before}x{dtype}>) -> tensor<{after}x{dtype}> {{
+      %0 = stablehlo.reshape %x : (tensor<{before}x{dtype}>) -> tensor<{after}x{dtype}>
+      return %0 : tensor<{after}x{dtype}>
+    }}"""
+
+
+@pytest.mark.parametrize(("before", "after"), [("1x1x4x8", "1x1x32"), ("4x8", "1x32"), ("1x4x1x8", "1x32")])
+def test_heads_of_one_row_are_laid_side_by_side(before: str, after: str) -> None:
+    made = rewritten(heads(before, after))
+    assert re.search(r"stablehlo\.concatenate .*tensor<1x32xbf16>", made)
+    x = np.random.default_rng(4).standard_normal([int(n) for n in before.split("x")]).astype(SHORT["bf16"])
+    assert (run(made, x).reshape(-1) == x.reshape(-1)).all()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "dtype"),
+    [("1x1x4x8", "1x1x32", "f32"), ("2x4x8", "2x32", "bf16"), ("1x1x32", "1x32", "bf16"), ("1x32", "1x4x8", "bf16")],
+)
+def test_any_other_reshape_is_left_alone(before: str, after: str, dtype: str) -> None:
+    text = heads(before, after, dtype)
+    assert rewritten(text) == str_of(text)
+
+
+def str_of(text: str) -> str:
+    """The module as MLIR prints it."""
+    with context():
+        return str(ir.Module.parse(text))

@@ -14,7 +14,7 @@ from validate.summary import grouped, rows, show
 KEYS = {
     *("variant", "checkpoint", "target", "dtype", "tp", "kv_max", "kv_bucket", "slim", "parity", "ttft_ms"),
     *("prefill_tok_s", "decode_tok_s", "transformers_decode_tok_s", "decode_vs_transformers", "load_s"),
-    *("peak_rss_mb", "size_mb", "added_mb", "digests"),
+    *("peak_rss_mb", "size_mb", "added_mb", "digests", "batch", "batch_tok_s", "transformers_batch_tok_s", "read_gb_s"),
 }
 EXEMPT = {"check": "oracle", "prompt": "chat-a", "position": 3, "expected": 7, "got": 8, "gap": 0.125}
 CONFIG = """
@@ -37,6 +37,7 @@ MEASURED = {
     "decode_tok_s": 1234.56,
     "transformers_decode_tok_s": 200.0,
     "decode_vs_transformers": 6.17,
+    "batch_tok_s": 2500.0,
     "load_s": 1.5,
     "peak_rss_mb": 300.4,
 }
@@ -107,7 +108,7 @@ def test_the_table_of_a_finished_run(run: Run) -> None:
     (run.root / "run" / "release" / "tiny").mkdir(parents=True)
     head, first, second, *notes, release = show(run.root / "run.yaml", run.root).splitlines()
     assert head.split("  ")[0] == "variant"
-    figures = ["3.2", "1234.6", "6.2", "1.50", "300", "9.5", "1.25"]
+    figures = ["3.2", "1234.6", "6.2", "2500.0", "1.50", "300", "9.5", "1.25"]
     assert first.split() == ["one", "passed", *figures]
     assert second.split() == ["two-bf16", "passed,", "2", "exempt", *figures]
     assert len({len(line) for line in (head, first, second)}) == 1
@@ -123,8 +124,8 @@ def test_the_table_of_a_run_that_failed(run: Run) -> None:
     run.write("tiny/one/parity", "parity", facts=failed, verdict="failed")
     head, first, second, release = show(run.root / "run.yaml", run.root).splitlines()
     assert head.startswith("variant   parity")
-    assert first.split() == ["one", "FAILED,", "1", "differ", *"-------"]
-    assert second.split() == ["two-bf16", "missing", *"-------"]
+    assert first.split() == ["one", "FAILED,", "1", "differ", *"--------"]
+    assert second.split() == ["two-bf16", "missing", *"--------"]
     assert release == f"release: none yet ({run.root / 'run' / 'release' / 'tiny'})"
 
 

@@ -28,8 +28,6 @@ def test_a_published_form_has_no_error(name: str, graph: GraphName) -> None:
     found = judge(lowered.hlo, "inf2", expected=Expected(tp=recipe.tp, aliases=OWNED))
     assert hits(found) == HITS(
         {
-            # Each buffer's selector of written rows is compared with a Python number.
-            ("warn", "float64-detour", "-"): OWNED,
             # The angles of RoPE, for sliding and for full layers.
             ("info", "float32-dot-small", "-"): 2,
             # The soft-cap of the logits.
