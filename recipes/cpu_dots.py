@@ -4,6 +4,9 @@ What was measured (jaxlib 0.10.2) and is done about it:
 - XLA:CPU fuses a one-row bfloat16 product with its weight's transpose and conversion into one loop. Every other product
   wants the transpose folded into the contracting dimensions, and bfloat16 ones a float32 result, or it falls back to
   code up to a hundred times slower: converted and transposed copies of a weight, or of all keys and values.
+- A few bfloat16 rows are multiplied a fifth faster with the weight on the left: a row of it is then read as it lies,
+  unless rows are multiples of a page apart, which share cache sets. The result is turned in three dimensions, as XLA
+  would undo a plain transpose.
 - A row that is a reshaped matrix of heads is read by that loop with a division for every element, at a tenth of the
   speed: heads are laid side by side by a concatenation, which is a loop of its own.
 A bfloat16 product keeps its float32 accumulator and is rounded once, where the step graph rounds it; where that widens
@@ -16,6 +19,9 @@ from collections.abc import Sequence
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
+
+FEW_ROWS = 64
+PAGE = 4096  # bytes
 
 
 def rewrite_dots(main: ir.Operation) -> None:
@@ -78,15 +84,23 @@ def _weight(dot: ir.Operation) -> ir.Value | None:
 def _rewrite_weight(dot: ir.Operation) -> None:
     """A product of activations [M, K] with a transposed weight [N, K]."""
     left, transposed = dot.operands
-    narrow = ir.RankedTensorType(dot.result.type)
-    wide = ir.RankedTensorType.get(narrow.shape, ir.F32Type.get())
-    rounds = narrow.element_type == ir.BF16Type.get()
-    if rounds and narrow.shape[0] == 1:
-        product = stablehlo.dot(wide, left, transposed)
+    weight = _weight(dot)
+    rows, columns = _shape(dot.result)
+    narrow = _element(dot.result) == ir.BF16Type.get()
+    folded = stablehlo.DotDimensionNumbers.get([], [], [1], [1])
+    if narrow and rows == 1:
+        product = stablehlo.dot(_wide(rows, columns), left, transposed)
+    elif narrow and rows <= FEW_ROWS and 2 * _shape(left)[1] % PAGE:
+        turned = stablehlo.dot_general(_wide(columns, rows), weight, left, folded)
+        product = stablehlo.transpose(_reshaped(turned, [columns, 1, rows]), [1, 2, 0])
+        product = _reshaped(product, [rows, columns])
     else:
-        folded = stablehlo.DotDimensionNumbers.get([], [], [1], [1])
-        product = stablehlo.dot_general(wide, left, _weight(dot), folded)
+        product = stablehlo.dot_general(_wide(rows, columns), left, weight, folded)
     _replace(dot, product)
+
+
+def _wide(*shape: int) -> ir.Type:
+    return ir.RankedTensorType.get(shape, ir.F32Type.get())
 
 
 def _rewrite_batched(dot: ir.Operation) -> None:
@@ -102,8 +116,7 @@ def _rewrite_batched(dot: ir.Operation) -> None:
         list(numbers.lhs_contracting_dimensions),
         contracting,
     )
-    wide = ir.RankedTensorType.get(_shape(dot.result), ir.F32Type.get())
-    _replace(dot, stablehlo.dot_general(wide, left, right, folded))
+    _replace(dot, stablehlo.dot_general(_wide(*_shape(dot.result)), left, right, folded))
 
 
 def _untransposed(value: ir.Value) -> ir.Value | None:
