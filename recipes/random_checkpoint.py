@@ -29,6 +29,10 @@ from serve.manifest import Parameter
 
 _CHUNK = 1 << 25  # elements made at a time: 64 MB of bfloat16
 _MAGNITUDE = 127 - 6  # biased exponent: absolute values in [1/64, 1/32), about the initializer range of the library
+# Ranges of vectors by the end of their names, as the published files have them. The scale of attention is 1, so key
+# norms near 1 would make every softmax one-hot, and rounding alone would decide what is attended to.
+_RANGES = {"layer_scalar": (0.1, 0.6), "k_norm.weight": (0.06, 0.18)}
+_NORMS = (0.5, 1.5)
 
 
 def build_random(folder: Path, *, geometry: Path, seed: int) -> dict[str, Any]:
@@ -69,11 +73,11 @@ def checkpoint_tensors(config: dict[str, Any]) -> Iterator[Parameter]:
 
 
 def values(tensor: Parameter, seed: int) -> Iterator[npt.NDArray[Any]]:
-    """The tensor's elements, flat and in pieces: norms near 1, layer scalars in 0.1 to 0.6, the rest small."""
+    """The tensor's elements, flat and in pieces: vectors in ranges of their kind, matrices small and of both signs."""
     generator = np.random.default_rng((seed, crc32(tensor.name.encode())))
     count = math.prod(tensor.shape)
-    if tensor.name.endswith("layer_scalar") or len(tensor.shape) < 2:
-        low, high = (0.1, 0.6) if tensor.name.endswith("layer_scalar") else (0.5, 1.5)
+    if len(tensor.shape) < 2:
+        low, high = next((found for end, found in _RANGES.items() if tensor.name.endswith(end)), _NORMS)
         yield generator.uniform(low, high, count).astype(ml_dtypes.bfloat16)
         return
     for start in range(0, count, _CHUNK):

@@ -93,8 +93,16 @@ def test_values_are_small_and_of_both_signs() -> None:
     assert (np.abs(made) >= 1 / 64).all()
     assert (np.abs(made) < 1 / 32).all()
     assert abs(float(np.mean(made > 0)) - 0.5) < 0.05
-    scalar = Parameter(name="layers.3.layer_scalar", role="weight", shape=(1,), dtype="bfloat16")
-    assert 0.1 <= float(next(values(scalar, 0))[0]) <= 0.6
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("layers.3.layer_scalar", 0.1, 0.6), ("layers.3.self_attn.k_norm.weight", 0.06, 0.18), ("norm.weight", 0.5, 1.5)],
+)
+def test_vectors_are_in_the_ranges_of_published_ones(name: str, low: float, high: float) -> None:
+    made = next(values(Parameter(name=name, role="weight", shape=(512,), dtype="bfloat16"), 0)).astype(np.float32)
+    assert low <= made.min() < made.max() <= high * 1.01
+    assert abs(float(made.mean()) - (low + high) / 2) < (high - low) / 10
 
 
 def test_a_large_tensor_is_made_in_pieces() -> None:

@@ -81,9 +81,14 @@ def step_bytes(manifest: Manifest) -> int:
     return manifest.variant.tp * sum(math.prod(one.shape) * NUMPY[one.dtype].itemsize for one in read)
 
 
+def own_bytes(folder: Path, manifest: Manifest) -> int:
+    """Bytes of the files that only this variant has."""
+    return (folder / MANIFEST).stat().st_size + sum(ref.bytes for ref in manifest.own_files())
+
+
 def sizes(folder: Path, manifest: Manifest) -> dict[str, float]:
     """Megabytes (10**6 bytes) of all files a host needs, and of those that only this variant has."""
-    own = (folder / MANIFEST).stat().st_size + sum(ref.bytes for ref in manifest.own_files())
+    own = own_bytes(folder, manifest)
     every = own + sum(ref.bytes for ref in manifest.files()) - sum(ref.bytes for ref in manifest.own_files())
     return {"size_mb": round(every / 1e6, 3), "added_mb": round(own / 1e6, 3)}
 

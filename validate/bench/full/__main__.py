@@ -25,8 +25,9 @@ from serve.manifest import Manifest
 from validate.bench import transformers_worker
 from validate.bench.full import phases
 from validate.bench.full.figures import contexts, figures, summary, table
+from validate.bench.lines import WorkerFailed
 from validate.bench.machine import machine
-from validate.bench.stage import sizes
+from validate.bench.stage import own_bytes
 from validate.encode import Encoder
 from validate.pool import Pool
 
@@ -39,7 +40,7 @@ def measured(folder: Path, artifacts: phases.Artifacts, threads: int, rounds: in
     pool = Pool(encoder, room=phases.LONGEST, forbidden=encoder.placeholders, chooser=random.Random(0))
     reference = (transformers_worker.MODULE, str(folder), "bfloat16", str(threads))
     before = machine()
-    steps = phases.steps(artifacts, pool.filled, threads, 2 * rounds)
+    steps = phases.steps(artifacts, pool.filled, threads, 3 * rounds)
     beside = phases.beside(artifacts, reference, pool.filled, threads, rounds)
     load = phases.load(artifacts["512-128"], threads)
     return summary(
@@ -55,8 +56,9 @@ def measured(folder: Path, artifacts: phases.Artifacts, threads: int, rounds: in
 
 def added_bytes_ratio(artifacts: phases.Artifacts) -> float:
     """The most that a further variant adds to the device's files, as a share of the first one's with its weights."""
-    added = {name: sizes(folder, Manifest.read(folder))["added_mb"] for name, folder in artifacts.items()}
-    weights = sum(ref.bytes for ref in Manifest.read(artifacts["512-128"]).weights) / 1e6
+    manifests = {name: Manifest.read(folder) for name, folder in artifacts.items()}
+    added = {name: own_bytes(artifacts[name], manifest) for name, manifest in manifests.items()}
+    weights = sum(ref.bytes for ref in manifests["512-128"].weights)
     return max(added.values()) / (added["512-128"] + weights)
 
 
@@ -78,7 +80,7 @@ def main() -> int:
     parser = Parser("validate.bench.full", "Measure the full-size variants and say which figures stand.")
     parser.add_argument("config", type=Path, metavar="CONFIG", help="config/full.yaml")
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="where the summary goes, JSON")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="turns of each side, default 3")
+    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="turns of each side, default 2")
     flags = parser.parse_args()
     if flags.rounds < 1:
         raise BadInput(f"--rounds: found {flags.rounds}; accepted: 1 or more")
@@ -89,7 +91,12 @@ def main() -> int:
     fetched = Receipt.read(run / "receipts" / checkpoint.name / "fetch.json")
     with tempfile.TemporaryDirectory() as name:
         Store(Path(factory.store)).lay_out(fetched.outputs, Path(name))
-        made = measured(Path(name), artifacts, len(os.sched_getaffinity(0)), flags.rounds)
+        try:
+            made = measured(Path(name), artifacts, len(os.sched_getaffinity(0)), flags.rounds)
+        except WorkerFailed as error:
+            raise BadInput(
+                f"{flags.config}: cannot be measured ({error}); accepted: what `make bench-full` builds"
+            ) from None
     write_json(flags.out, made)
     say(table(made))
     say(f"bench-full: {flags.out}")

@@ -17,7 +17,7 @@ from ledger.stage import say
 from serve.manifest import Manifest
 from validate.bench import artifact_worker, read_probe
 from validate.bench.full.empty_graph import emptied
-from validate.bench.lines import Worker
+from validate.bench.lines import Worker, WorkerFailed
 from validate.bench.rounds import Command, reference_modes
 from validate.bench.stage import step_bytes
 from validate.bench.turns import Participant, Task, close_ones
@@ -31,8 +31,8 @@ VARIANTS = (*CONTEXTS, SLOTS, PREFILL)
 """The variants of config/full.yaml that are timed."""
 ROOM = 64
 """Rows of a context that are left for the steps that are timed."""
-LONGEST = 8192
-"""Tokens of the longest context that transformers is asked at."""
+LONGEST = 2048
+"""Tokens of the longest prompt."""
 STEPS = 8
 
 
@@ -67,12 +67,12 @@ def steps(artifacts: Artifacts, prompts: Prompts, threads: int, rounds: int) -> 
 def beside(artifacts: Artifacts, reference: Command, prompts: Prompts, threads: int, rounds: int) -> dict[str, Any]:
     """Seconds of both sides at the same tasks, in turn: transformers' in its best mode for each.
 
-    `answer` and `slots`: of a step at 512 context and of one with eight prompts; `prefill`: of 2,048 tokens; `longest`:
-    of transformers' step at 8,192 context, taken once. BadInput when transformers cannot run.
+    `answer` and `slots`: of a step at 512 context and of one with eight prompts; `prefill`: of 2,048 tokens, with
+    `at_2048` of a step after it. WorkerFailed when a side cannot run.
     """
     tasks = {
         "answer": ("512-128", Task("answer", [prompts(512 - ROOM)], 1 + 4 * STEPS)),
-        "prefill": (PREFILL, Task("prefill", [prompts(2048)], 1 + STEPS)),
+        "prefill": (PREFILL, Task("prefill", [prompts(LONGEST)], 1 + STEPS)),
         "slots": (SLOTS, Task("slots", [prompts(128) for _ in range(8)], 1 + 2 * STEPS)),
     }
     with ExitStack() as stack:
@@ -80,20 +80,23 @@ def beside(artifacts: Artifacts, reference: Command, prompts: Prompts, threads: 
             name: Participant(stack.enter_context(_artifact(artifacts[tasks[name][0]], threads)), {}) for name in tasks
         }
         modes = [mode for mode in reference_modes(stack, reference).values() if isinstance(mode, Participant)]
+        if not modes:
+            raise WorkerFailed("transformers cannot load the checkpoint")
         close = dict.fromkeys(tasks, modes)
         for number in range(1, rounds + 1):
             for name, (_, task) in tasks.items():
                 for one in (ours[name], *close[name]):
                     one.turn(task)
                 close[name] = close_ones(close[name], _seconds(name))
+            for one in (*ours.values(), *(close[name][0] for name in tasks)):
+                if one.reason is not None:
+                    raise WorkerFailed(one.reason)
             say(f"bench-full: beside transformers, round {number} of {rounds}")
         best = {name: min(close[name], key=_seconds(name)) for name in tasks}
-        best["answer"].turn(Task("longest", [prompts(LONGEST - ROOM)], 1 + STEPS))
         return {
-            "ours": {name: _seconds(name)(one) for name, one in ours.items()}
-            | {"at_2048": ours["prefill"].step("prefill")},
-            "transformers": {name: _seconds(name)(one) for name, one in best.items()}
-            | {"at_2048": best["prefill"].step("prefill"), "at_8192": best["answer"].step("longest")},
+            side: {name: _seconds(name)(one) for name, one in ones.items()}
+            | {"at_2048": ones["prefill"].step("prefill")}
+            for side, ones in (("ours", ours), ("transformers", best))
         }
 
 

@@ -50,9 +50,8 @@ def test_transformers_counts_in_its_best_mode(artifacts: dict[str, Path], tmp_pa
     log.touch()
     found = phases.beside(artifacts, (FAKE, str(log), "none"), prompts, threads=1, rounds=2)
     assert found["ours"] == {"answer": 0.25, "slots": 0.25, "prefill": 1.0, "at_2048": 0.25}
-    assert found["transformers"] == {"answer": 0.5, "slots": 0.5, "prefill": 2.0, "at_2048": 0.5, "at_8192": 0.5}
+    assert found["transformers"] == {"answer": 0.5, "slots": 0.5, "prefill": 2.0, "at_2048": 0.5}
     lines = log.read_text().splitlines()
-    assert lines[-1] == f"sdpa {8192 - phases.ROOM} 9"
     # The slowest mode is twice the best one: it had one round of each task.
     assert sum(line.startswith("eager") for line in lines) == 3
     assert asked(artifacts["2560-512"]) == ["subject 2048 9"] * 2
