@@ -59,7 +59,7 @@ kinds: $(STAMP)  ## the line for every other kind of the family: E4B, 12B, 26B-A
 
 bench-full: $(STAMP)  ## E2B at true size with random weights: built, judged, measured (24 GB of memory, 45 GB of disk)
 	@$(PY) -m recipes.recover config/full.yaml
-	@$(PY) -m snakemake $(ARGS) --configfile config/full.yaml built results/full/receipts/e2b/float32/parity.json
+	@$(PY) -m snakemake built results/full/receipts/e2b/float32/parity.json $(ARGS) --configfile config/full.yaml
 	@$(PY) -m validate.bench.full config/full.yaml --out results/bench-full/summary.json
 
 variant: $(STAMP)  ## the line for one more point: KV_MAX=1024 KV_BUCKET=256 [FLAGS='--tp 2'] [BASE=config/demo.yaml]

@@ -6,7 +6,7 @@ import sys
 from snakemake.utils import min_version
 
 from ledger.errors import FoundryError
-from recipes.plan import read_plan
+from recipes.workflow import read_plan
 
 min_version("9.0")
 
@@ -35,6 +35,7 @@ wildcard_constraints:
 
 localrules:
     all,
+    built,
 
 
 include: "recipes/recipes.smk"
@@ -50,3 +51,8 @@ rule all:
         f"{plan.results}/report.html",
         plan.all_receipts("package"),
         plan.releases(),
+
+
+rule built:
+    input:
+        plan.all_receipts("assemble"),

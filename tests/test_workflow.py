@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ledger.sources import PACKAGES, ROOT, source_files
-from recipes.plan import STAGES
+from recipes.workflow import STAGES
 
 VARIANTS = ROOT / "config" / "variants.yaml"
 SMOKE = ROOT / "config" / "smoke.yaml"
@@ -88,17 +88,17 @@ def sentence(done: subprocess.CompletedProcess[str]) -> str:
 
 def test_the_real_matrix_is_planned_whole_with_nothing_fetched(workflow: Workflow) -> None:
     assert workflow.planned("--configfile", str(VARIANTS)) == {
-        "fetch": 1,
-        "tables": 1,
-        "weights": 2,  # tp 1 and tp 2
-        "prompts": 2,  # 512-128 and 2048-512
-        "oracle": 2,
-        "lower": 5,
-        "compile": 5,
-        "assemble": 5,
-        "parity": 5,
-        "bench": 5,
-        "package": 1,
+        "fetch": 3,
+        "tables": 3,
+        "weights": 4,  # E2B at tp 1 and tp 2, the others at tp 2
+        "prompts": 5,  # 512-128 and 2048-512 of E2B and E4B, 256-64 of 12B
+        "oracle": 5,
+        "lower": 13,
+        "compile": 13,
+        "assemble": 13,
+        "parity": 13,
+        "bench": 13,
+        "package": 3,
         "summary": 1,
         "report": 1,
     }

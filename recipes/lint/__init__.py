@@ -6,6 +6,6 @@ it, and what to do. It reads any HloModuleProto, from whatever framework.
 """
 
 from recipes.lint.finding import Expected, Finding
-from recipes.lint.verdict import judge
+from recipes.lint.verdict import judge, judge_module
 
-__all__ = ["Expected", "Finding", "judge"]
+__all__ = ["Expected", "Finding", "judge", "judge_module"]

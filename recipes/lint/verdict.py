@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ledger.errors import BadInput
 from recipes.lint.finding import SEVERITIES, Expected, Finding, Hit, Rule, Subject
-from recipes.lint.hlo import read_module
+from recipes.lint.hlo import Module, read_module
 from recipes.lint.proto import DamagedError
 from recipes.lint.rules import RULES
 
@@ -21,7 +21,14 @@ def judge(
     """
     if target not in RULES:
         raise BadInput(f"--target is {target!r}; accepted: {', '.join(RULES)}")
-    subject = Subject(read_module(hlo, origin), expected or Expected())
+    return judge_module(read_module(hlo, origin), target, expected=expected, origin=origin)
+
+
+def judge_module(
+    module: Module, target: str, *, expected: Expected | None = None, origin: str = "the HLO module"
+) -> list[Finding]:
+    """`judge` for a module that has been read; `target` is one that has rules."""
+    subject = Subject(module, expected or Expected())
     try:
         found = [_finding(rule, hit) for rule in RULES[target] for hit in rule.check(subject)]
     except DamagedError as error:

@@ -46,17 +46,36 @@ def test_smoke_is_smaller_than_the_demo_in_everything() -> None:
     assert smoke.bench.prompt_tokens + smoke.bench.new_tokens <= variant.kv_max
 
 
-def test_variants_is_the_published_matrix() -> None:
-    factory, variants = _one_checkpoint("variants")
-    assert [(v.name, v.size, v.tp, v.slim, v.kv) for v in variants] == [
-        ("512-128", (512, 128), 1, False, "host"),
-        ("2048-512", (2048, 512), 1, False, "host"),
-        ("slim", (512, 128), 1, True, "host"),
-        ("tp2-2048", (2048, 512), 2, False, "device"),
-        ("tp2-slim", (2048, 512), 2, True, "device"),
-    ]
-    assert {(v.target, v.dtype, v.batch) for v in variants} == {("inf2", "bfloat16", 1)}
-    (checkpoint,) = factory.checkpoints.values()
+def test_variants_is_the_published_matrix_and_what_was_measured_beside_it() -> None:
+    checkpoints = load(CONFIG / "variants.yaml").checkpoints
+    every = {name: checkpoint.variants for name, checkpoint in checkpoints.items()}
+    assert {name: [(v.name, v.size, v.tp, v.batch, v.slim, v.kv) for v in one] for name, one in every.items()} == {
+        "gemma-4-e2b-it": [
+            ("512-128", (512, 128), 1, 1, False, "host"),
+            ("2048-512", (2048, 512), 1, 1, False, "host"),
+            ("slim", (512, 128), 1, 1, True, "host"),
+            ("tp2-2048", (2048, 512), 2, 1, False, "device"),
+            ("tp2-slim", (2048, 512), 2, 1, True, "device"),
+            ("2048-512-aliased", (2048, 512), 1, 1, False, "device"),
+            ("batch4", (512, 128), 1, 4, False, "host"),
+            ("batch8", (512, 128), 1, 8, False, "host"),
+        ],
+        "gemma-4-e4b-it": [
+            ("tp2-512", (512, 128), 2, 1, False, "device"),
+            ("tp2-2048", (2048, 512), 2, 1, False, "device"),
+            ("tp2-slim", (512, 128), 2, 1, True, "device"),
+        ],
+        "gemma-4-12b-it": [
+            ("tp2-256", (256, 64), 2, 1, False, "device"),
+            ("tp2-slim", (256, 64), 2, 1, True, "device"),
+        ],
+    }
+    assert {(v.target, v.dtype) for one in every.values() for v in one} == {("inf2", "bfloat16")}
+
+
+def test_variants_pins_the_one_revision_that_is_known() -> None:
+    checkpoints = load(CONFIG / "variants.yaml").checkpoints
+    checkpoint = checkpoints["gemma-4-e2b-it"]
     assert isinstance(checkpoint.source, HubSource)
     reference = json.loads((CONFIG / "reference/gemma-4-E2B-it.json").read_text(encoding="utf-8"))
     assert (checkpoint.source.repo, checkpoint.source.revision) == (
@@ -64,6 +83,7 @@ def test_variants_is_the_published_matrix() -> None:
         reference["revision"],
     )
     assert checkpoint.reference == "gemma-4-E2B-it" and checkpoint.release.latest == "tp2-2048"
+    assert {one.source.kind for one in checkpoints.values() if one is not checkpoint} == {"path"}
 
 
 @pytest.mark.parametrize("name", SHIPPED)

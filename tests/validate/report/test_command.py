@@ -9,7 +9,7 @@ import pytest
 
 from ledger.errors import BadInput
 from ledger.sources import ROOT, source_files
-from recipes.plan import STAGES
+from recipes.workflow import STAGES
 from tests.validate.report.made import Made
 from validate.report.__main__ import main
 

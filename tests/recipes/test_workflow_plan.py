@@ -10,7 +10,7 @@ import pytest
 from config.loading import load
 from ledger.errors import BadInput
 from ledger.sources import ROOT
-from recipes.plan import Plan, Wildcards, read_plan
+from recipes.workflow import Plan, Wildcards, read_plan
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +68,15 @@ def test_the_pins_reach_fetch(plan: Plan) -> None:
 
 def test_a_release_is_made_from_every_receipt_of_every_variant(plan: Plan) -> None:
     inputs = plan.package_inputs(of())
-    assert len(inputs) == 2 + 2 + 5 * 5
+    assert len(inputs) == 2 + 2 + 8 * 5
     assert inputs["tp2-slim/parity"] == "results/inf2/receipts/gemma-4-e2b-it/tp2-slim/parity.json"
 
 
 def test_the_report_is_made_from_every_receipt_of_the_run_each_once(plan: Plan) -> None:
     inputs = plan.report_inputs()
-    assert len(inputs) == len(set(inputs)) == 2 + 2 + 2 + 2 + 5 * 5 + 1
+    # Fetch, tables and package; weights by degree; prompts and oracle by size; five stages of each variant.
+    e2b, e4b, twelve = 3 + 2 + 4 + 8 * 5, 3 + 1 + 4 + 3 * 5, 3 + 1 + 2 + 2 * 5
+    assert len(inputs) == len(set(inputs)) == e2b + e4b + twelve
     assert set(plan.package_inputs(of()).values()) < set(inputs)
     assert {"oracle/512-128.json", "prompts/2048-512.json", "gemma-4-e2b-it/package.json"} <= {
         "/".join(path.split("/")[-2:]) for path in inputs

@@ -1,0 +1,1 @@
+"""Tests of the plan, one file per module."""
