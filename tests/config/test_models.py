@@ -20,14 +20,17 @@ def _one_checkpoint(name: str) -> tuple[Factory, tuple[Variant, ...]]:
     return factory, checkpoint.variants
 
 
-def test_demo_is_four_cpu_variants_of_the_tiny_checkpoint() -> None:
+def test_demo_is_seven_cpu_variants_of_the_tiny_checkpoint() -> None:
     factory, variants = _one_checkpoint("demo")
     assert factory.name == "demo"
-    assert [(v.name, v.size, v.slim, v.dtype) for v in variants] == [
-        ("256-64", (256, 64), False, "float32"),
-        ("512-128", (512, 128), False, "float32"),
-        ("slim", (512, 128), True, "float32"),
-        ("bf16", (512, 128), False, "bfloat16"),
+    assert [(v.name, v.size, v.slim, v.dtype, v.tp, v.batch) for v in variants] == [
+        ("256-64", (256, 64), False, "float32", 1, 1),
+        ("512-128", (512, 128), False, "float32", 1, 1),
+        ("slim", (512, 128), True, "float32", 1, 1),
+        ("bf16", (512, 128), False, "bfloat16", 1, 1),
+        ("tp2", (512, 128), False, "float32", 2, 1),
+        ("tp4", (512, 128), False, "float32", 4, 1),
+        ("batch4", (512, 128), False, "float32", 1, 4),
     ]
     assert {v.target for v in variants} == {"cpu"} and {v.kv for v in variants} == {"device"}
     assert isinstance(factory.checkpoints["demo"].source, TinySource)
