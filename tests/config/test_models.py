@@ -20,7 +20,7 @@ def _one_checkpoint(name: str) -> tuple[Factory, tuple[Variant, ...]]:
     return factory, checkpoint.variants
 
 
-def test_demo_is_seven_cpu_variants_of_the_tiny_checkpoint() -> None:
+def test_demo_is_six_cpu_variants_of_the_tiny_checkpoint() -> None:
     factory, variants = _one_checkpoint("demo")
     assert factory.name == "demo"
     assert [(v.name, v.size, v.slim, v.dtype, v.tp, v.batch) for v in variants] == [
@@ -29,7 +29,6 @@ def test_demo_is_seven_cpu_variants_of_the_tiny_checkpoint() -> None:
         ("slim", (512, 128), True, "float32", 1, 1),
         ("bf16", (512, 128), False, "bfloat16", 1, 1),
         ("tp2", (512, 128), False, "float32", 2, 1),
-        ("tp4", (512, 128), False, "float32", 4, 1),
         ("batch4", (512, 128), False, "float32", 1, 4),
     ]
     assert {v.target for v in variants} == {"cpu"} and {v.kv for v in variants} == {"device"}
