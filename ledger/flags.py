@@ -7,10 +7,13 @@ cannot become a file or a folder is refused at the start, with the flag that gav
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 from ledger.errors import BadInput
+
+_DIGITS = 9  # beyond them a count is a slip of the hand
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,6 +25,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse found."""
         raise BadInput(f"{self.prog}: {message}; see --help")
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """An argparse type: a whole number, `least` or more."""
+
+    def convert(text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS or int(text) < least:
+            raise argparse.ArgumentTypeError(f"found {text!r}; accepted: a whole number, {least} or more")
+        return int(text)
+
+    return convert
 
 
 def check_file(flag: str, path: Path) -> None:

@@ -8,14 +8,13 @@ Exit code 0 when there is no error among the findings, 1 when there is, 2 for ba
 from __future__ import annotations
 
 import json
-from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from ledger.errors import BadInput, run_cli
-from ledger.flags import Parser
+from ledger.flags import Parser, whole
 from ledger.stage import say
 from recipes.lint import Expected, Finding, judge
 from recipes.lint.finding import SEVERITIES
@@ -41,16 +40,10 @@ def _parser() -> Parser:
     parser = Parser("recipes.lint", __doc__.splitlines()[0])
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="serialized HloModuleProto or HloProto")
     parser.add_argument("--target", choices=list(RULES), default="inf2", help="whose rules (default: inf2)")
-    parser.add_argument("--tp", type=_count, metavar="N", help="ranks of the build: judges its collectives")
-    parser.add_argument("--aliases", type=_count, metavar="N", help="states that stay on the device")
+    parser.add_argument("--tp", type=whole(1), metavar="N", help="ranks of the build: judges its collectives")
+    parser.add_argument("--aliases", type=whole(0), metavar="N", help="states that stay on the device")
     parser.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
     return parser
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ArgumentTypeError(f"found {text!r}; accepted: a whole number")
-    return int(text)
 
 
 def _read(path: Path) -> bytes:

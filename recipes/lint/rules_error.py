@@ -183,7 +183,7 @@ ERRORS = (
         "",
         structure.collectives,
         "lower the graph with the parallel degree that it is built for",
-        "a graph of one rank has nothing to reduce over",
+        "a graph may only reduce over the ranks of its build",
     ),
     Rule(
         "alias",

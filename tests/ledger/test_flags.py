@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ledger.errors import BadInput
-from ledger.flags import Parser, check_file, check_folder
+from ledger.flags import Parser, check_file, check_folder, whole
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +60,12 @@ def test_paths_that_are_fine_are_left_alone() -> None:
     for path in ("", "folder", "new", "folder/new/a"):
         check_folder("--store", Path(path))
     assert sorted(path.name for path in Path().iterdir()) == ["file", "folder"]
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "0", "1.5", "", "9" * 30, "²"])
+def test_a_count_is_a_whole_number_from_its_least_on(text: str) -> None:
+    parser = Parser("tool")
+    parser.add_argument("--count", type=whole(1))
+    with pytest.raises(BadInput, match=r"argument --count: found .*; accepted: a whole number, 1 or more"):
+        parser.parse_args([f"--count={text}"])
+    assert parser.parse_args(["--count", "12"]).count == 12

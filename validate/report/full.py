@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,22 +10,11 @@ from typing import Any
 
 from ledger.digest import parse_json
 from ledger.errors import BadInput
+from validate.bench.full.figures import ACCEPTED
 from validate.report.plots import Figure, Speeds, bound, context_panels
 
 # For a file whose thresholds do not say it themselves.
-_MEANING = {
-    "decode_vs_transformers": "decode at 512 context, times transformers' best mode",
-    "decode_vs_floor": "decode at 512 context, share of a read probe's speed beside it",
-    "decode_8192_vs_512": "time of a step at 8,192 context over that at 512",
-    "decode_32768_vs_512": "time of a step at 32,768 context over that at 512",
-    "batch8_vs_batch1": "tokens a second of eight slots together over those of one",
-    "batch8_vs_transformers": "the same over transformers' best mode with eight prompts",
-    "prefill_vs_transformers": "prefill of 2,048 tokens, times transformers' best mode",
-    "host_share_of_step": "gather, masks, dispatch and sampling in a step at 512 context",
-    "rss_above_weights_gb": "peak RSS of a slim load beyond the weight file, GB",
-    "load_s": "process start to first token, seconds",
-    "added_bytes_ratio": "what the largest further variant adds, share of the first one",
-}
+_MEANING = {key: one.meaning for key, one in ACCEPTED.items()}
 _SENSE = {">=": "at least", "<=": "at most"}
 
 
@@ -60,6 +49,10 @@ def read(path: Path) -> Full:
     if not isinstance(thresholds, dict):
         raise BadInput(f"--full {path}: thresholds is {thresholds!r}; accepted: an object with figures by key")
     keys = [key for key in dict.fromkeys((*_MEANING, *thresholds)) if key in thresholds or data.get(key) is not None]
+    if not keys:
+        raise BadInput(f"--full {path}: found none of the figures; accepted: at least one of {', '.join(_MEANING)}")
+    if not isinstance(data.get("contexts") or [], list):
+        raise BadInput(f"--full {path}: contexts is {data['contexts']!r}; accepted: a list of objects with tokens")
     lines = tuple(_line(path, key, data.get(key), thresholds.get(key)) for key in keys)
     return Full(lines, _figures(path, data))
 
@@ -83,7 +76,7 @@ def _line(path: Path, key: str, found: Any, threshold: Any) -> Line:
     value = None if found is None else _number(path, key, found)
     if threshold is None:
         return Line(key, _MEANING[key], value, "", None)
-    if not isinstance(threshold, dict) or threshold.get("sense") not in _SENSE:
+    if not isinstance(threshold, dict) or str(threshold.get("sense")) not in _SENSE:
         accepted = '{"accepted": N, "sense": ">=" or "<="}'
         raise BadInput(f"--full {path}: thresholds.{key} is {threshold!r}; accepted: {accepted}")
     limit = _number(path, f"thresholds.{key}.accepted", threshold.get("accepted"))
@@ -93,6 +86,7 @@ def _line(path: Path, key: str, found: Any, threshold: Any) -> Line:
 
 
 def _number(path: Path, key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    # Compared, as an integer may be too large to be asked whether it is finite.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise BadInput(f"--full {path}: {key} is {value!r}; accepted: a number")
     return float(value)

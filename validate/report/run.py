@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
+from validate.report.facts import check_facts
 
 State = Literal["done", "passed", "failed", "missing"]
 
@@ -153,7 +154,11 @@ def _split(parts: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 def _receipt(path: Path) -> Receipt | None:
     failed = path.with_name(_stem(path) + _FAILED)
     there = next((one for one in (failed, path) if one.is_file()), None)
-    return Receipt.read(there) if there else None
+    if there is None:
+        return None
+    receipt = Receipt.read(there)
+    check_facts(receipt, there)
+    return receipt
 
 
 def _variants(nodes: Iterable[Node]) -> list[str]:

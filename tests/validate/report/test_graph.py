@@ -54,7 +54,7 @@ def test_variants_that_made_the_same_thing_keep_to_their_own(whole: Made) -> Non
 def test_an_input_that_is_not_among_the_receipts_is_named(tmp_path: Path) -> None:
     made = Made(tmp_path)
     made.variant("one")
-    made.write("one/parity", facts={"another": 1}, verdict="passed")
+    made.write("one/parity", facts={"prompts": 1, "tokens": 1, "mismatches": [], "exemptions": []}, verdict="passed")
     _, strange = graph.edges(read([made.receipts]).nodes)
     assert [(node.name, label) for node, label in strange] == [("one/bench", "parity")]
 

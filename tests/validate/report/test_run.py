@@ -47,9 +47,9 @@ def test_a_failed_receipt_is_found_under_its_good_name(broken: Made) -> None:
 def test_a_failed_receipt_takes_the_place_of_a_good_one(tmp_path: Path) -> None:
     made = Made(tmp_path)
     made.variant("one")
-    made.write("one/parity", verdict="failed")
-    assert made.path("one/parity").is_file()
-    assert states(read([made.receipts]))["one/parity"] == "failed"
+    made.write("one/bench", verdict="failed")
+    assert made.path("one/bench").is_file()
+    assert states(read([made.receipts]))["one/bench"] == "failed"
 
 
 def test_receipts_that_were_asked_for_and_are_not_there(whole: Made) -> None:

@@ -17,7 +17,7 @@ from config.loading import load as load_config
 from config.models import Checkpoint
 from ledger.atomic import write_json
 from ledger.errors import BadInput, run_cli
-from ledger.flags import Parser
+from ledger.flags import Parser, check_file, whole
 from ledger.receipts import Receipt
 from ledger.stage import say
 from ledger.store import Store
@@ -67,7 +67,10 @@ def built(checkpoint: Checkpoint, run: Path) -> dict[str, Path]:
     names = [variant.name for variant in checkpoint.variants]
     for name in phases.VARIANTS:
         if name not in names:
-            raise BadInput(f"variants: found no {name}; accepted by the full bench: {', '.join(phases.VARIANTS)}")
+            raise BadInput(
+                f"checkpoints.{checkpoint.name}.variants: found no {name}; "
+                f"accepted by the full bench: {', '.join(phases.VARIANTS)}"
+            )
     folders = {name: run / "build" / checkpoint.name / "variants" / name for name in phases.VARIANTS}
     for folder in folders.values():
         if not (folder / "manifest.json").is_file():
@@ -80,10 +83,9 @@ def main() -> int:
     parser = Parser("validate.bench.full", "Measure the full-size variants and say which figures stand.")
     parser.add_argument("config", type=Path, metavar="CONFIG", help="config/full.yaml")
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="where the summary goes, JSON")
-    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="turns of each side, default 2")
+    parser.add_argument("--rounds", type=whole(1), default=2, metavar="N", help="turns of each side, default 2")
     flags = parser.parse_args()
-    if flags.rounds < 1:
-        raise BadInput(f"--rounds: found {flags.rounds}; accepted: 1 or more")
+    check_file("--out", flags.out)
     factory = load_config(flags.config)
     run = RESULTS / factory.name
     checkpoint = next(iter(factory.checkpoints.values()))

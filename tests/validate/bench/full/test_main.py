@@ -34,7 +34,7 @@ def test_a_configuration_without_the_variants_is_refused(tmp_path: Path, monkeyp
 
 
 def test_rounds_are_at_least_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadInput, match="--rounds: found 0; accepted: 1 or more"):
+    with pytest.raises(BadInput, match="argument --rounds: found '0'; accepted: a whole number, 1 or more"):
         run(monkeypatch, str(ROOT / "config/full.yaml"), "--out", "summary.json", "--rounds", "0")
 
 
