@@ -1,10 +1,11 @@
 """One point of the matrix: the static shapes and the placement of one pair of graphs (prefill and decode)."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, cast, get_args
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from config.base import Name, Strict
+from config.builders import DEFAULTS, Builder, refusal
 
 Target = Literal["cpu", "inf2"]
 DType = Literal["float32", "bfloat16"]
@@ -32,6 +33,13 @@ class Variant(Strict):
     dtype: DType = Field(default="float32", description="dtype of the graph's weights, activations and cache")
     kv: Kv = Field(default="device", description="where the cache lives between steps: device (aliased) or host")
     target: Target = Field(default="cpu", description="what the graphs are compiled for")
+    builder: Builder = Field(
+        # None is how it may be given and never what is read: the validator below puts a builder in its place.
+        default=cast("Builder", None),
+        validate_default=True,
+        description="what compiles them; null: xla for cpu, on inf2 trace for a cache on the host and nxd for one on "
+        "the device",
+    )
 
     # pydantic's Literal compares with ==, for which true is 1.
     @field_validator("tp", mode="before")
@@ -48,6 +56,22 @@ class Variant(Strict):
         if kv_max is not None and kv_bucket > kv_max:
             raise ValueError(f"found {kv_bucket}; accepted: 1 to {kv_max}, the variant's kv_max")
         return kv_bucket
+
+    @field_validator("builder", mode="before")
+    @classmethod
+    def _default_builder(cls, builder: Any, info: ValidationInfo) -> Any:
+        # Without a valid target and kv there is an error to report already, and it is not the builder's.
+        target, kv = info.data.get("target", "cpu"), info.data.get("kv", "device")
+        return DEFAULTS[target, kv].builder if builder is None else builder
+
+    @model_validator(mode="after")
+    def _can_be_built(self) -> Self:
+        said = refusal(
+            self.builder, target=self.target, kv=self.kv, tp=self.tp, batch=self.batch, kv_bucket=self.kv_bucket
+        )
+        if said:
+            raise ValueError(said)
+        return self
 
     @property
     def size(self) -> tuple[int, int]:

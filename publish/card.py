@@ -78,7 +78,7 @@ _NOT_RUN = (
 
 def card(release: Release, source: Source, fetch: Mapping[str, Any], variants: Sequence[Admitted]) -> str:
     """The text of README.md; `fetch` are the facts of the fetch receipt."""
-    about = _ABOUT.format(name=release.name, origin=origin(source, fetch["revision"]), ran=_NOT_RUN)
+    about = _ABOUT.format(name=release.name, origin=origin(source, fetch["revision"]), ran=_ran(variants))
     sections = (
         _front_matter(source, variants),
         about,
@@ -91,6 +91,20 @@ def card(release: Release, source: Source, fetch: Mapping[str, Any], variants: S
         _LIMITS,
     )
     return "\n".join(sections)
+
+
+def _ran(variants: Sequence[Admitted]) -> str:
+    """What ran where: parity and figures of a variant come from the runtime of its own target."""
+    neuron = [variant for variant in variants if variant.manifest.variant.target == "inf2"]
+    if not neuron:
+        return _NOT_RUN
+    names = ", ".join(variant.name for variant in neuron)
+    sdk = neuron[0].manifest.neuron
+    compiler = sdk.versions.get("neuronx-cc") if sdk else None
+    return (
+        f"Compiled for Inferentia2 with neuronx-cc {compiler}, and judged and measured there: {names}.\n"
+        "The hosts are named beside the figures."
+    )
 
 
 def _front_matter(source: Source, variants: Sequence[Admitted]) -> str:

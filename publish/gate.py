@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from config.sdk import foreign
 from ledger.digest import digest_json
 from ledger.errors import GateFailed
 from ledger.receipts import Receipt
@@ -69,6 +70,9 @@ def admit(name: str, inputs: Mapping[str, Receipt], store: Store) -> Admitted:
         raise GateFailed(
             f"variant {name}: the figures of the bench receipt were edited; accepted: as they were measured"
         )
+    if said := foreign(receipts["compile"].toolchain):
+        # Parity was real, but of a program that only stands in for the compiler.
+        raise GateFailed(f"variant {name}: built with other than the Neuron SDK: {said}")
     return Admitted(name, Manifest.model_validate(store.read_json(manifest)), receipts)
 
 

@@ -7,16 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from serve.errors import ServeError
-from serve.manifest import GRAPHS, MANIFEST, Manifest
+from serve.manifest import GRAPHS, MANIFEST, Builder, Manifest
 
 Fact = tuple[str, Any, Any]
+
+INLINE: tuple[Builder, ...] = ("trace", "parallel")
+"""Builders that put weights, and with kv device a state of its own, into each graph."""
 
 
 def check_fit(folder: Path, manifest: Manifest) -> None:
     """ServeError naming the first key of the manifest in `folder` that its graphs contradict."""
+    # Two graphs with a state each would not see one another's rows, so one serves both.
+    alone = manifest.variant.builder in INLINE and manifest.variant.kv == "device"
+    needed = GRAPHS[:1] if alone else GRAPHS
     for name in GRAPHS:
-        if name not in manifest.graphs:
-            raise ServeError(f"{folder / MANIFEST}: graphs: found no {name}; accepted: {' and '.join(GRAPHS)}")
+        if (name in manifest.graphs) != (name in needed):
+            found_it = f"{'no ' if name in needed else ''}{name}"
+            raise ServeError(f"{folder / MANIFEST}: graphs: found {found_it}; accepted: {' and '.join(needed)}")
     for key, found, accepted in _facts(manifest):
         if found != accepted:
             raise ServeError(
@@ -31,14 +38,15 @@ def check_fit(folder: Path, manifest: Manifest) -> None:
 def _facts(manifest: Manifest) -> Iterator[Fact]:
     """Key, what the manifest says, what the signatures say."""
     point, model = manifest.variant, manifest.model
-    signature = manifest.graphs["decode"].signature
+    signature = manifest.step.signature
     decode = {name: parameter.shape for name, parameter in signature.named("input").items()}
     prefill = manifest.graphs["prefill"].signature.named("input")
+    ranks = manifest.step.modules if point.builder in INLINE else manifest.weights
     logits = next(output.shape for output in signature.outputs if output.role == "logits")
     yield "variant.kv_max", point.kv_max, decode["full_mask"][-1]
     yield "variant.kv_bucket", point.kv_bucket, prefill["position_ids"].shape[-1]
     yield "variant.batch", point.batch, decode["position_ids"][0]
-    yield "variant.tp", point.tp, len(manifest.weights)
+    yield "variant.tp", point.tp, len(ranks)
     yield "variant.dtype", {point.dtype}, {state.dtype for state in signature.named("state").values()}
     yield "ring", manifest.ring, decode["sliding_mask"][-1]
     yield "ring, of model.sliding_window,", manifest.ring, min(point.kv_max, model.sliding_window + point.kv_bucket)

@@ -21,6 +21,7 @@ MANIFEST = "manifest.json"
 
 DType = Literal["float32", "bfloat16", "int32"]
 GraphName = Literal["prefill", "decode"]
+Builder = Literal["xla", "trace", "nxd", "parallel"]
 GRAPHS: tuple[GraphName, ...] = ("prefill", "decode")
 
 
@@ -77,11 +78,12 @@ class FileRef(_Model):
 class Graph(_Model):
     """One compiled step graph.
 
-    `executable` only loads on hosts whose CPU has all of `cpu_features`; `module` is the portable form of it.
+    `modules` is what the target executes. Target cpu: one portable module, and beside it an `executable` that only
+    loads on hosts whose CPU has all of `cpu_features`. Target inf2: one file, or one per rank; graphs may share it.
     """
 
     signature: Signature
-    module: FileRef
+    modules: tuple[FileRef, ...] = Field(min_length=1)
     executable: FileRef | None = None
     cpu_features: tuple[str, ...] = ()
 
@@ -116,6 +118,21 @@ class Point(_Model):
     dtype: Literal["float32", "bfloat16"]
     kv: Literal["device", "host"]
     target: Literal["cpu", "inf2"]
+    builder: Builder = "xla"
+
+
+class Neuron(_Model):
+    """What target inf2 needs beyond the graphs: the stack they were built for, and the SDK's names of the weights."""
+
+    sdk: str
+    versions: dict[str, str] = Field(
+        description="packages that must be the same at load; `runtime` is the accepted major.minor of the runtime "
+        "library, `driver` the lowest accepted major.minor of the kernel driver"
+    )
+    weight_keys: dict[str, str] = Field(
+        default={},
+        description="the SDK's name of each weight in the weight files; empty where weights are in the graphs",
+    )
 
 
 class Manifest(_Model):
@@ -129,11 +146,14 @@ class Manifest(_Model):
     model: Model
     tokens: Tokens
     ring: int = Field(description="rows of a sliding layer's KV buffer: min(kv_max, window + kv_bucket)")
-    graphs: dict[GraphName, Graph]
-    weights: tuple[FileRef, ...] = Field(description="one file per rank")
+    graphs: dict[GraphName, Graph] = Field(
+        description="prefill, and decode unless the one graph serves both: a step is then a chunk of one token"
+    )
+    weights: tuple[FileRef, ...] = Field(description="one file per rank; none where the graphs hold them")
     tables: FileRef
     tokenizer: dict[str, FileRef]
     toolchain: dict[str, str]
+    neuron: Neuron | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -153,9 +173,15 @@ class Manifest(_Model):
         return (*self.own_files(), *self.weights, self.tables, *self.tokenizer.values())
 
     def own_files(self) -> tuple[FileRef, ...]:
-        """The files that only this variant has."""
+        """The files that only this variant has, each once."""
         graphs = self.graphs.values()
-        return tuple(ref for graph in graphs for ref in (graph.module, graph.executable) if ref is not None)
+        refs = (ref for graph in graphs for ref in (*graph.modules, graph.executable) if ref is not None)
+        return tuple({ref.path: ref for ref in refs}.values())
+
+    @property
+    def step(self) -> Graph:
+        """The graph that a decode step runs."""
+        return self.graphs.get("decode", self.graphs["prefill"])
 
 
 def verify(folder: Path, refs: tuple[FileRef, ...]) -> None:

@@ -1,7 +1,8 @@
 """The host side of a step: embedding rows, positions, masks and selectors written into a graph's inputs.
 
 One decode step serves every slot at once; prefill works on one slot, `kv_bucket` tokens a call. A slot that takes no
-part writes no row, and what it computes is not looked at.
+part writes no row, and what it computes is not looked at. Where one graph serves both, a decode step of its only slot
+is a prefill chunk of one token.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class Steps:
-    """Runs the two graphs of an artifact on token ids and positions; `device_seconds` adds up what the runtime took."""
+    """Runs the graphs of an artifact on token ids and positions; `device_seconds` adds up what the runtime took."""
 
     def __init__(self, manifest: Manifest, runtime: Runtime, tables: HostTables) -> None:
         point = manifest.variant
@@ -30,9 +31,9 @@ class Steps:
         self._tables = tables
         self._buffers = Buffers(point.kv_max, manifest.ring, manifest.model.sliding_window)
         self._prefill = runtime.inputs("prefill")
-        self._decode = runtime.inputs("decode")
+        self._decode = runtime.inputs("decode") if "decode" in manifest.graphs else None
         # The lowest finite value hides a row; -inf would become NaN on a NeuronCore.
-        self._lowest = ml_dtypes.finfo(self._decode["full_mask"].dtype).min  # type: ignore[no-untyped-call]
+        self._lowest = ml_dtypes.finfo(self._prefill["full_mask"].dtype).min  # type: ignore[no-untyped-call]
         self.device_seconds = 0.0
 
     def prefill(self, slot: int, chunk: Sequence[int], start: int) -> Floats:
@@ -61,7 +62,9 @@ class Steps:
 
     def decode(self, tokens: Mapping[int, tuple[int, int]]) -> Floats:
         """One token in each slot of `tokens` (slot to token and position); logits [B, V], valid until the next step."""
-        inputs = self._decode
+        if (inputs := self._decode) is None:
+            [(slot, (token, position))] = tokens.items()
+            return self.prefill(slot, [token], position)[None]
         ids, positions = np.zeros((2, len(inputs["position_ids"])), np.int64)
         taking = np.zeros(len(ids), np.bool_)
         for slot, (token, position) in tokens.items():

@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from config.builders import Builder, inlines_weights, one_graph
 from recipes.fit.instances import CORE_HBM, RESERVED
 from recipes.fit.signatures import logits_bytes, role_bytes
 from serve.manifest import GraphName, Signature
@@ -29,7 +30,7 @@ CODE_PER_AREA = (1.65e9 - 2 * 35 * CODE_PER_LAYER) / _AREA_OF_THE_ACCOUNT
 
 @dataclass(frozen=True)
 class Hbm:
-    """Bytes on one core."""
+    """Bytes on one core; `weights` are those of one set, of which there are `copies`."""
 
     weights: int
     state: int
@@ -37,16 +38,12 @@ class Hbm:
     scratch: int
     code: int
     reserved: int = RESERVED
+    copies: int = 1
 
     @property
     def total(self) -> int:
-        """All of it, with one set of weights for both graphs."""
-        return self.weights + self.state + self.io + self.scratch + self.code + self.reserved
-
-    @property
-    def inlined(self) -> int:
-        """All of it when weights are inlined into each graph, which gives each a copy."""
-        return self.total + self.weights
+        """All of it."""
+        return self.copies * self.weights + self.state + self.io + self.scratch + self.code + self.reserved
 
     @property
     def fits(self) -> bool:
@@ -54,11 +51,14 @@ class Hbm:
         return self.total <= CORE_HBM
 
 
-def hbm_of(pair: Pair, layers: int, kv: str) -> Hbm:
-    """The memory of a prefill and a decode graph that share weights.
+def hbm_of(pair: Pair, layers: int, kv: str, builder: Builder) -> Hbm:
+    """The memory of a prefill and a decode graph, or of the one that serves as both.
 
-    A cache that lives on the host is an input and an output of each call, so both are on the device at once.
+    Weights that a builder puts into the graphs are there once for each. A cache that lives on the host is an input and
+    an output of each call, so both are on the device at once.
     """
+    if one_graph(builder, kv):
+        pair = {"prefill": pair["prefill"]}
     state = max(role_bytes(signature, "state") for signature in pair.values())
     widest = max(map(area, pair.values()))
     return Hbm(
@@ -67,6 +67,7 @@ def hbm_of(pair: Pair, layers: int, kv: str) -> Hbm:
         io=sum(role_bytes(signature, "input") + logits_bytes(signature) for signature in pair.values()),
         scratch=round(SCRATCH_PER_AREA * widest),
         code=round(CODE_PER_LAYER * layers * len(pair) + CODE_PER_AREA * widest),
+        copies=len(pair) if inlines_weights(builder) else 1,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from config.builders import Builder
 from config.geometry import Geometry
 from recipes.fit.hbm import Hbm, hbm_of
 from recipes.fit.signatures import Shapes
@@ -18,9 +19,11 @@ class Predictor:
         self.geometry = geometry
         self._shapes: dict[int, Shapes] = {}
 
-    def hbm(self, tp: int, kv_max: int, kv_bucket: int, batch: int = 1, kv: str = "device") -> Hbm:
+    def hbm(
+        self, tp: int, kv_max: int, kv_bucket: int, batch: int = 1, kv: str = "device", builder: Builder = "nxd"
+    ) -> Hbm:
         """Memory of one core; BadInput for a degree that cannot share the model."""
         if tp not in self._shapes:
             self._shapes[tp] = Shapes(self._text_config, tp, self._dtype, "inf2")
         pair = {graph: self._shapes[tp].signature(graph, kv_max, kv_bucket, batch) for graph in GRAPHS}
-        return hbm_of(pair, self.geometry.num_hidden_layers, kv)
+        return hbm_of(pair, self.geometry.num_hidden_layers, kv, builder)

@@ -39,7 +39,7 @@ def _smaller(variant: Variant, predictor: Predictor) -> str:
     found = []
     for key, values in _candidates(variant, predictor).items():
         for value in values:
-            hbm = _hbm(predictor, keys | {key: value}, variant.kv)
+            hbm = _hbm(predictor, keys | {key: value}, variant)
             if hbm.fits:
                 found.append(f"{key}: {value} ({hbm.total / GIB:.1f} GiB)")
                 break
@@ -65,6 +65,6 @@ def _halves(value: int, least: int) -> list[int]:
     return found
 
 
-def _hbm(predictor: Predictor, keys: dict[str, int], kv: str) -> Hbm:
+def _hbm(predictor: Predictor, keys: dict[str, int], variant: Variant) -> Hbm:
     bucket = min(keys["kv_bucket"], keys["kv_max"])
-    return predictor.hbm(keys["tp"], keys["kv_max"], bucket, keys["batch"], kv)
+    return predictor.hbm(keys["tp"], keys["kv_max"], bucket, keys["batch"], variant.kv, variant.builder)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from config.builders import one_graph
 from config.geometry import Geometry
 from config.models import Variant
 from recipes.fit.cost import Cost, cost_of
@@ -63,7 +64,7 @@ class Row:
             **self.variant.model_dump(mode="json", exclude={"name", "target"}),
             "variant": self.variant.name,
             "lint": self.counts(),
-            "hbm": asdict(self.hbm) | {"total": self.hbm.total, "inlined": self.hbm.inlined, "fits": self.hbm.fits},
+            "hbm": asdict(self.hbm) | {"total": self.hbm.total, "fits": self.hbm.fits},
             "host": asdict(self.host),
             "decode": asdict(self.decode)
             | {
@@ -83,7 +84,8 @@ class Row:
 def row_of(checkpoint: str, geometry: Geometry, variant: Variant, graphs: Mapping[GraphName, Graph]) -> Row:
     """The row of a variant from its two graphs."""
     signatures = {name: graph.signature for name, graph in graphs.items()}
-    hbm = hbm_of(signatures, geometry.num_hidden_layers, variant.kv)
+    hbm = hbm_of(signatures, geometry.num_hidden_layers, variant.kv, variant.builder)
+    step: GraphName = "prefill" if one_graph(variant.builder, variant.kv) else "decode"
     host = host_of(geometry, hbm, max(map(area, signatures.values())), variant.tp, variant.slim)
     costs = {name: cost_of(graph.signature, graph.flops, variant.dtype) for name, graph in graphs.items()}
     instance = cheapest(variant.tp, max(host.load, host.serve))
@@ -94,10 +96,10 @@ def row_of(checkpoint: str, geometry: Geometry, variant: Variant, graphs: Mappin
         findings=tuple(one for graph in graphs.values() for one in graph.findings),
         hbm=hbm,
         host=host,
-        decode=costs["decode"],
+        decode=costs[step],
         prefill=costs["prefill"],
-        step=step_of(signatures["decode"], geometry, variant.tp, variant.kv),
-        artifact=hbm.weights * variant.tp + table_bytes(geometry) + TOKENIZER + hbm.code,
+        step=step_of(signatures[step], geometry, variant.tp, variant.kv),
+        artifact=hbm.copies * hbm.weights * variant.tp + table_bytes(geometry) + TOKENIZER + hbm.code,
         instance=instance,
         swap=smaller if smaller and smaller[1] and smaller[0] != instance else None,
     )

@@ -35,11 +35,6 @@ def plan_lines(rows: Sequence[tuple[Row, list[str]]]) -> list[str]:
     lines = _aligned([_PLAN, *(_cells(row, bool(against)) for row, against in rows)])
     lines += [f"cannot work: {row.name}: {one}" for row, against in rows for one in against]
     for row in (row for row, against in rows if not against):
-        if row.hbm.inlined > CORE_HBM:
-            lines.append(
-                f"note: {row.name}: holds with one set of weights for both graphs; inlined they take "
-                f"{row.hbm.inlined / GIB:.1f} GiB"
-            )
         if row.swap:
             lines.append(f"note: {row.name}: {row.swap[0].name} would do with {row.swap[1] / GIB:.0f} GiB of swap")
     return [*lines, *_READING]

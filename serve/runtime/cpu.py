@@ -65,7 +65,7 @@ class CpuRuntime:
             name: _Loaded(_program(client, folder, graph), graph.signature, client, weights, ranks)
             for name, graph in manifest.graphs.items()
         }
-        states = manifest.graphs["decode"].signature.named("state")
+        states = manifest.step.signature.named("state")
         self._state = {
             name: client.put([aligned_zeros(state.shape, NUMPY[state.dtype]) for _ in range(ranks)])
             for name, state in states.items()
@@ -109,4 +109,4 @@ def _program(client: Client, folder: Path, graph: Graph) -> Program:
     """The stored executable where this CPU can run it, else the module compiled here."""
     if graph.executable is not None and set(graph.cpu_features) <= set(cpu_features()):
         return client.load(locate(folder, graph.executable).read_bytes())
-    return client.load(client.compile(locate(folder, graph.module).read_bytes()))
+    return client.load(client.compile(locate(folder, graph.modules[0]).read_bytes()))

@@ -59,7 +59,7 @@ class Line:
             outputs=made.get("outputs", {}),
             facts=made.get("facts", {}),
             measured=made.get("measured", {}),
-            toolchain={"python": "3.11"},
+            toolchain={"python": "3.11", **made.get("toolchain", {})},
             source="0" * 64,
             verdict=verdict,
         )
@@ -122,7 +122,7 @@ def manifest_of(name: str, graphs: dict[str, Ref], inputs: dict[str, Receipt]) -
             aliases={},
         )
         module = f"{which}.stablehlo"
-        return Graph(signature=signature, module=file(module, graphs[module]))
+        return Graph(signature=signature, modules=(file(module, graphs[module]),))
 
     fetch = inputs["fetch"].outputs
     return Manifest(

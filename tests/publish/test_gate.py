@@ -109,3 +109,27 @@ def test_a_parity_that_judged_other_bytes(line: Line) -> None:
 def test_an_object_that_is_gone(line: Line) -> None:
     line.store.path(line.inputs["bf16/compile"].outputs["decode.stablehlo"]).unlink()
     assert "the compile receipt" in refusal(line)
+
+
+def test_what_stand_ins_built_is_no_release_although_it_passed(line: Line) -> None:
+    """Everything downstream is as it was recorded, and parity was real: only the compiler was none of AWS's."""
+    line.record(
+        "bf16/compile",
+        inputs=("bf16/lower",),
+        outputs=line.inputs["bf16/compile"].outputs,
+        toolchain={"torch-neuronx": "2.8.0.2.12.22436+standin", "neuronx-cc": "2.23.6484.0+3b612583"},
+    )
+    assert refusal(line) == (
+        "variant bf16: built with other than the Neuron SDK: torch-neuronx is 2.8.0.2.12.22436+standin; accepted: "
+        "2.8.0.2.12.22436, the build that AWS released with SDK 2.28"
+    )
+
+
+def test_what_the_sdk_built_is_admitted(line: Line) -> None:
+    line.record(
+        "bf16/compile",
+        inputs=("bf16/lower",),
+        outputs=line.inputs["bf16/compile"].outputs,
+        toolchain={"torch-neuronx": "2.8.0.2.12.22436+0f1dac25", "neuronx-cc": "2.23.6484.0"},
+    )
+    assert admit("bf16", line.inputs, line.store).name == "bf16"

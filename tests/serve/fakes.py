@@ -65,7 +65,7 @@ def manifest(
         model=Model(hidden_size=1, layers=LAYERS, ple_width=PLE, vocab_size=VOCABULARY, sliding_window=window),
         tokens=Tokens(**({"bos": 2, "stop": (1,), "suppress": ()} | tokens)),
         ring=ring,
-        graphs={name: Graph(signature=signature(name, *size), module=file) for name, size in sizes.items()},
+        graphs={name: Graph(signature=signature(name, *size), modules=(file,)) for name, size in sizes.items()},
         weights=(file,),
         tables=file,
         tokenizer={},

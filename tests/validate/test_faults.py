@@ -132,10 +132,10 @@ def test_a_prefill_graph_of_another_variant_does_not_run(line: Line, artifact: P
         return ref.model_copy(update={"path": os.path.relpath(artifact / ref.path, folder)})
 
     wrong = other.graphs["prefill"]
-    code = {"module": there(wrong.module), "executable": there(wrong.executable)}
+    code = {"modules": (there(wrong.modules[0]),), "executable": there(wrong.executable)}
     prefill = (wrong if whole else right.graphs["prefill"]).model_copy(update=code)
     decode = right.graphs["decode"]
-    for ref in (decode.module, decode.executable):
+    for ref in (decode.modules[0], decode.executable):
         assert ref is not None
         (folder / ref.path).symlink_to(line.artifact / ref.path)
     mixed = right.model_copy(update={"graphs": {"prefill": prefill, "decode": decode}})

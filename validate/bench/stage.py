@@ -76,7 +76,7 @@ def plan(recipe: Recipe, point: Point) -> Plan:
 
 def step_bytes(manifest: Manifest) -> int:
     """Bytes of weights and state that a decode step cannot do without reading, of all ranks together."""
-    decode = manifest.graphs["decode"].signature
+    decode = manifest.step.signature
     read = (*decode.named("weight").values(), *decode.named("state").values())
     return manifest.variant.tp * sum(math.prod(one.shape) * NUMPY[one.dtype].itemsize for one in read)
 

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from recipes.fit.hbm import Hbm, area, hbm_of
+from recipes.fit.hbm import Hbm, Pair, area, hbm_of
 from recipes.fit.instances import CORE_HBM
 from tests.recipes.fit.fake import signature
 
-PAIR = {"prefill": signature("prefill", tokens=3), "decode": signature("decode", batch=2)}
+PAIR: Pair = {"prefill": signature("prefill", tokens=3), "decode": signature("decode", batch=2)}
 
 
 def test_what_signatures_tell_is_counted_and_shared_where_it_is_shared() -> None:
-    found = hbm_of({"prefill": PAIR["prefill"], "decode": PAIR["decode"]}, layers=2, kv="device")
+    found = hbm_of({"prefill": PAIR["prefill"], "decode": PAIR["decode"]}, layers=2, kv="device", builder="nxd")
     assert found.weights == 200
     assert found.state == 2 * 2 * (4 * 2 + 8 * 4) * 2  # the decode graph has two sequences
     assert found.io == (2 * 24 + 4 * 3 + 40) + (2 * 16 + 4 * 2 + 80)
     assert found.total == sum((found.weights, found.state, found.io, found.scratch, found.code, found.reserved))
-    assert found.inlined == found.total + 200
+
+
+def test_each_traced_graph_has_weights_of_its_own() -> None:
+    shared = hbm_of(PAIR, layers=2, kv="host", builder="nxd")
+    inlined = hbm_of(PAIR, layers=2, kv="host", builder="trace")
+    assert inlined.total == shared.total + 200
+
+
+def test_one_graph_for_both_counts_once() -> None:
+    """A traced graph with the cache on the device serves prefill and decode: its width decides, and decode has none."""
+    found = hbm_of(PAIR, layers=2, kv="device", builder="trace")
+    assert found == hbm_of({"prefill": PAIR["prefill"]}, layers=2, kv="device", builder="nxd")
 
 
 def test_a_cache_on_the_host_is_input_and_output() -> None:
-    device, host = (hbm_of({"decode": PAIR["decode"]}, layers=2, kv=kv) for kv in ("device", "host"))
+    device, host = (hbm_of({"decode": PAIR["decode"]}, layers=2, kv=kv, builder="nxd") for kv in ("device", "host"))
     assert (host.state, host.total - host.state) == (2 * device.state, device.total - device.state)
 
 
 def _of_context(rows: int, bucket: int, layers: int) -> Hbm:
     return hbm_of(
-        {"prefill": signature("prefill", bucket, rows), "decode": signature("decode", 1, rows)}, layers, "device"
+        {"prefill": signature("prefill", bucket, rows), "decode": signature("decode", 1, rows)}, layers, "device", "nxd"
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from recipes.plan.table import plan_lines
 from tests.recipes.plan.conftest import ERROR, WARNING, Maker
 
@@ -25,12 +27,11 @@ def test_what_swap_would_do_is_said(maker: Callable[[str], Maker]) -> None:
     assert lines[2] == "note: checkpoint/tp2: inf2.xlarge would do with 12 GiB of swap"
 
 
-def test_what_only_holds_with_shared_weights_is_said(maker: Callable[[str], Maker]) -> None:
-    lines = plan_lines([(maker("12B").row(name="tp2", tp=2, kv_max=256, kv_bucket=64), [])])
-    (note,) = [line for line in lines if "inlined" in line]
-    # Twice 11.9 GB and 0.8 beside them are 23.0 GiB.
-    assert note.startswith("note: checkpoint/tp2: holds with one set of weights for both graphs; inlined they take 23.")
-    assert not [line for line in plan_lines([(maker("E2B").row(), [])]) if "inlined" in line]
+def test_weights_inside_of_traced_graphs_are_there_twice(maker: Callable[[str], Maker]) -> None:
+    """E2B's 4.56 GB: once in each graph, on the core and on the disk."""
+    traced, shared = (maker("E2B").row(name="v", kv=kv) for kv in ("host", "device"))
+    assert (traced.hbm.copies, shared.hbm.copies) == (2, 1)
+    assert traced.artifact - shared.artifact == traced.hbm.weights == pytest.approx(4.56e9, rel=0.01)
 
 
 def test_every_column_begins_where_its_head_does(maker: Callable[[str], Maker]) -> None:

@@ -24,7 +24,7 @@ def with_graph(folder: Path, checkpoint: Path, tp: int = 1) -> Manifest:
     signature = Signature(graph="decode", batch=1, tokens=1, parameters=parameters, outputs=outputs, aliases={1: 2})
     manifest = manifest.model_copy(
         update={
-            "graphs": {"decode": Graph(signature=signature, module=manifest.tables)},
+            "graphs": {"decode": Graph(signature=signature, modules=(manifest.tables,))},
             "variant": manifest.variant.model_copy(update={"tp": tp}),
         }
     )

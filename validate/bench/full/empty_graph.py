@@ -38,7 +38,7 @@ def _graph(graph: Graph, path: Path) -> Graph:
     module = empty_module(graph.signature).encode()
     path.write_bytes(module)
     ref = FileRef(path=path.name, sha256=hashlib.sha256(module).hexdigest(), bytes=len(module))
-    return Graph(signature=graph.signature, module=ref)
+    return Graph(signature=graph.signature, modules=(ref,))
 
 
 def empty_module(signature: Signature) -> str:
