@@ -66,13 +66,13 @@ def run_stage(
     *,
     modules: tuple[str, ...],
     packages: tuple[str, ...],
-    environment: Callable[[], Mapping[str, str]] | None = None,
+    environment: Callable[[R], Mapping[str, str]] | None = None,
     fills_folder: bool = False,
     argv: Sequence[str] | None = None,
 ) -> int:
     """Run stage `name` from the command line: 0 when its receipt is at --out, 1 when its verdict is "failed".
 
-    `environment` tells what else of this host shapes the result, as part of the toolchain. A stage that
+    `environment` tells, for a recipe, what else of this host shapes the result, as part of the toolchain. A stage that
     `fills_folder` outside the store works every time, as a recorded receipt says nothing of that folder.
     `modules` are the dotted names whose import closure is the stage's source, `packages` the distributions
     whose versions are its toolchain. A failed run is never recorded: its receipt goes to STEM.failed.json
@@ -87,7 +87,7 @@ def run_stage(
         "stage": name,
         "recipe": job.recipe.model_dump(mode="json"),
         "inputs": {label: receipt.digest for label, receipt in job.inputs.items()},
-        "toolchain": _toolchain(packages) | dict(environment() if environment else {}),
+        "toolchain": _toolchain(packages) | dict(environment(job.recipe) if environment else {}),
         "source": source_digest(*modules),
     }
     key = digest_json(known)

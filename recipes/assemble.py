@@ -10,17 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from config.builders import inlines_weights
 from ledger.atomic import write_bytes
 from ledger.errors import run_cli
 from ledger.flags import Parser, check_folder
 from ledger.receipts import Receipt
 from ledger.stage import Job, Outcome, run_stage
 from ledger.store import Ref, Store
-from serve.manifest import GRAPHS, MANIFEST, FileRef, Graph, Manifest, Model, Point, Signature, Tokens
+from serve.manifest import (
+    GRAPHS,
+    MANIFEST,
+    FileRef,
+    Graph,
+    GraphName,
+    Manifest,
+    Model,
+    Neuron,
+    Point,
+    Signature,
+    Tokens,
+)
 
 TOKENIZER_FILES = re.compile(r"tokenizer\.json|tokenizer_config\.json|chat_template\.jinja|generation_config\.json")
 
@@ -58,6 +70,7 @@ def assemble(job: Job[AssembleRecipe], build: Path) -> Manifest:
     weight_files = (
         folder.link(f"../../weights/{point.target}-{point.dtype}/tp{point.tp}-{name}", ref)
         for name, ref in sorted(weights.outputs.items())
+        if not inlines_weights(point.builder)
     )
     return Manifest(
         checkpoint=job.recipe.checkpoint,
@@ -73,7 +86,7 @@ def assemble(job: Job[AssembleRecipe], build: Path) -> Manifest:
         ),
         tokens=Tokens(bos=fetch.facts["bos"], stop=fetch.facts["stop_ids"], suppress=fetch.facts["suppress_tokens"]),
         ring=job.inputs["lower"].facts["ring"],
-        graphs={name: _graph(name, job.inputs, job.store, folder) for name in GRAPHS},
+        graphs=_graphs(point.target, job.inputs, job.store, folder),
         weights=tuple(weight_files),
         tables=folder.link("../../tables/tables.safetensors", tables.outputs["tables.safetensors"]),
         tokenizer={
@@ -82,18 +95,33 @@ def assemble(job: Job[AssembleRecipe], build: Path) -> Manifest:
             if TOKENIZER_FILES.fullmatch(name)
         },
         toolchain=job.inputs["lower"].toolchain | job.inputs["compile"].toolchain,
+        neuron=Neuron.model_validate(job.inputs["compile"].facts["neuron"]) if point.target == "inf2" else None,
     )
 
 
-def _graph(name: str, inputs: Mapping[str, Receipt], store: Store, folder: Folder) -> Graph:
-    lowered, compiled = inputs["lower"], inputs["compile"]
-    signature: dict[str, Any] = store.read_json(lowered.outputs[f"{name}.signature.json"])
+def _graphs(target: str, inputs: Mapping[str, Receipt], store: Store, folder: Folder) -> dict[GraphName, Graph]:
+    lowered, compiled = inputs["lower"].outputs, inputs["compile"]
+    graph = _cpu_graph if target == "cpu" else _neuron_graph
+    found: dict[GraphName, Graph] = {}
+    for name in compiled.facts.get("graphs", GRAPHS):
+        signature = Signature.model_validate(store.read_json(lowered[f"{name}.signature.json"]))
+        found[name] = graph(signature, compiled, folder)
+    return found
+
+
+def _cpu_graph(signature: Signature, compiled: Receipt, folder: Folder) -> Graph:
+    name = signature.graph
     return Graph(
-        signature=Signature.model_validate(signature),
-        module=folder.link(f"{name}.stablehlo", compiled.outputs[f"{name}.stablehlo"]),
+        signature=signature,
+        modules=(folder.link(f"{name}.stablehlo", compiled.outputs[f"{name}.stablehlo"]),),
         executable=folder.link(f"{name}.xla", compiled.outputs[f"{name}.xla"]),
         cpu_features=compiled.facts["cpu_features"],
     )
+
+
+def _neuron_graph(signature: Signature, compiled: Receipt, folder: Folder) -> Graph:
+    paths = compiled.facts["modules"][signature.graph]
+    return Graph(signature=signature, modules=tuple(folder.link(path, compiled.outputs[path]) for path in paths))
 
 
 def work(job: Job[AssembleRecipe], build: Path) -> Outcome:

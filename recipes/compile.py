@@ -1,41 +1,55 @@
-"""Stage compile: HLO to what the target executes. Knows no weights: every one is an argument of the graph.
+"""Stage compile: HLO to what the target executes.
 
-Target cpu: XLA:CPU through jaxlib. The executable is bound to this host's CPU features and to the number of cores
-that codegen saw, so both are part of the key; the portable module goes along, and a host that lacks a feature
-compiles that instead.
+Target cpu: XLA:CPU through jaxlib. Knows no weights, as every one is an argument of the graph. The executable is bound
+to this host's CPU features and to the number of cores that codegen saw, so both are part of the key; the portable
+module goes along, and a host that lacks a feature compiles that instead.
+Target inf2: the Neuron SDK, in `recipes.neuron.stage`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from ledger.errors import BadInput, run_cli
+from ledger.errors import run_cli
 from ledger.stage import Job, Outcome, run_stage
+from recipes.neuron import stage as neuron
+from recipes.neuron.stage import NeuronRecipe
 from serve.manifest import GRAPHS, Signature
 from serve.runtime.host import cpu_features
 
 
 class CompileRecipe(BaseModel):
-    """What compiled bytes depend on, apart from the HLO and the host."""
+    """What compiled bytes for target cpu depend on, apart from the HLO and the host."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    target: Literal["cpu", "inf2"]
+    target: Literal["cpu"]
+
+
+class AnyRecipe(RootModel[Annotated[CompileRecipe | NeuronRecipe, Field(discriminator="target")]]):
+    """A recipe of either target."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+def environment(recipe: AnyRecipe) -> Mapping[str, str]:
+    """What of this host goes into compiled bytes: the SDK for inf2, the CPU for cpu."""
+    return neuron.toolchain(recipe.root) if isinstance(recipe.root, NeuronRecipe) else host()
 
 
 def host() -> Mapping[str, str]:
-    """What of this host goes into compiled bytes."""
+    """What of this host goes into bytes for target cpu."""
     return {"cpu_features": " ".join(cpu_features()), "cores": str(len(os.sched_getaffinity(0)))}
 
 
-def work(job: Job[CompileRecipe]) -> Outcome:
-    """Compile both graphs for the target."""
-    if job.recipe.target != "cpu":
-        raise BadInput(f"target is {job.recipe.target!r}; accepted by the compile stage of this version: 'cpu'")
+def work(job: Job[CompileRecipe | NeuronRecipe]) -> Outcome:
+    """Compile the graphs for the target of the recipe."""
+    if isinstance(job.recipe, NeuronRecipe):
+        return neuron.work(Job(job.recipe, job.inputs, job.store))
     from recipes.executable import canonical
     from recipes.stablehlo import module_for_cpu
     from serve.runtime.pjrt import Client
@@ -56,7 +70,13 @@ def main() -> int:
     # XLA takes options from here and stores them in the executable; what ships must not depend on a shell.
     os.environ.pop("XLA_FLAGS", None)
     return run_stage(
-        "compile", CompileRecipe, work, modules=("recipes.compile",), packages=("jaxlib",), environment=host
+        "compile",
+        AnyRecipe,
+        lambda job: work(Job(job.recipe.root, job.inputs, job.store)),
+        # The build of target inf2 is started by name.
+        modules=("recipes.compile", "recipes.neuron.build", "recipes.neuron.versions"),
+        packages=("jaxlib",),
+        environment=environment,
     )
 
 

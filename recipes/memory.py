@@ -11,8 +11,9 @@ from config.models import Variant
 _MB = 1_000_000
 # Interpreter, torch and its libraries.
 _BASE_MB = 1_500
-# What neuronx-cc takes for a full-size graph; the compiler's own guidance is a host of 64 GB.
+# What neuronx-cc takes for a full-size graph; the compiler's own guidance is a host of 64 GB. A small model takes less.
 _NEURON_COMPILE_MB = 60_000
+_NEURON_PER_MODEL = 12
 _BYTES = {"float32": 4, "bfloat16": 2}
 
 
@@ -70,8 +71,10 @@ def streaming_mb(geometry: Geometry) -> int:
 
 
 def compile_mb(geometry: Geometry, variant: Variant) -> int:
-    """The compiler of the variant's target; weights are parameters of the graph and never in it."""
-    return _NEURON_COMPILE_MB if variant.target == "inf2" else 2 * _BASE_MB
+    """The compiler of the variant's target; on cpu weights are parameters of the graph and never in it."""
+    if variant.target == "cpu":
+        return 2 * _BASE_MB
+    return min(_NEURON_COMPILE_MB, 4 * _BASE_MB + _NEURON_PER_MODEL * model_mb(geometry, variant.dtype))
 
 
 def oracle_mb(geometry: Geometry) -> int:

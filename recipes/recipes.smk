@@ -87,9 +87,32 @@ rule tables:
         " --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
+rule lint:
+    input:
+        fetch=plan.receipt("fetch"),
+        lower=plan.receipt("{variant}/lower"),
+    output:
+        plan.receipt("{variant}/lint"),
+    log:
+        f"{plan.logs}/{{variant}}/lint.log",
+    threads: 1
+    resources:
+        mem_mb=1500,
+        runtime=10,
+    params:
+        recipe=plan.recipe("lint"),
+        code=plan.code["lint"],
+        store=plan.store,
+    message:
+        "lint {wildcards.checkpoint} {wildcards.variant}"
+    shell:
+        "python -m recipes.lint.stage --recipe {params.recipe:q} --input fetch={input.fetch} --input lower={input.lower}"
+        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
+
+
 rule compile:
     input:
-        lower=plan.receipt("{variant}/lower"),
+        unpack(plan.compile_inputs),
     output:
         plan.receipt("{variant}/compile"),
     log:
@@ -102,10 +125,11 @@ rule compile:
         recipe=plan.recipe("compile"),
         code=plan.code["compile"],
         store=plan.store,
+        inputs=plan.flags,
     message:
         "compile {wildcards.checkpoint} {wildcards.variant}"
     shell:
-        "python -m recipes.compile --recipe {params.recipe:q} --input lower={input.lower}"
+        "python -m recipes.compile --recipe {params.recipe:q} {params.inputs}"
         " --store {params.store:q} --out {output} 2>&1 | tee {log}"
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from snakemake.utils import update_config  # type: ignore[import-untyped]
 
+from config.builders import inlines_weights
 from config.loading import from_mapping, read_mapping
 from config.models import Checkpoint, Factory, PathSource, Variant
 from ledger.digest import canonical_json, digest_json, sha256_file
@@ -24,6 +25,7 @@ from recipes import memory
 STAGES = {
     "fetch": "recipes.fetch",
     "lower": "recipes.lower",
+    "lint": "recipes.lint.stage",
     "weights": "recipes.weights",
     "tables": "recipes.tables",
     "compile": "recipes.compile",
@@ -37,6 +39,8 @@ STAGES = {
     "report": "validate.report.__main__",
 }
 PER_VARIANT = ("lower", "compile", "assemble", "parity", "bench")
+# What compiled bytes of target inf2 depend on apart from the HLO: the SDK lowers the module again by itself.
+_NEURON_POINT = {"target", "builder", "kv", "tp", "batch", "dtype", "kv_max", "kv_bucket"}
 _LOCK = ROOT / "envs" / "cpu.txt"
 
 
@@ -80,7 +84,9 @@ class Plan:
         self.factory = factory
         # Stages run with the interpreter that runs the workflow, from any working directory.
         interpreter, root = shlex.quote(str(Path(sys.executable).parent)), shlex.quote(str(ROOT))
-        self.prefix = f"set -euo pipefail; export PATH={interpreter}:$PATH PYTHONPATH={root}; "
+        # What is importable stays importable: a host brings the Neuron SDK in its own way. (Doubled braces: a format.)
+        path = f"PATH={interpreter}:$PATH PYTHONPATH={root}${{{{PYTHONPATH:+:$PYTHONPATH}}}}"
+        self.prefix = f"set -euo pipefail; export {path}; "
         self.store = factory.store
         self.results = f"results/{factory.name}"
         self.logs = f"{self.results}/logs/{{checkpoint}}"
@@ -143,6 +149,17 @@ class Plan:
         """Path of the receipt of the weights that a variant runs on."""
         return self.receipt(_weights_of(self.variant(wildcards))).format(checkpoint=wildcards.checkpoint)
 
+    def compile_inputs(self, wildcards: Wildcards) -> dict[str, str]:
+        """Receipts that a variant is compiled from: its HLO, and for inf2 what the SDK traces and inlines itself."""
+        variant = self.variant(wildcards)
+        inputs = {"lower": self.receipt("{variant}/lower")}
+        if variant.target == "inf2":
+            inputs |= {"fetch": self.receipt("fetch"), "lint": self.receipt("{variant}/lint")}
+            if inlines_weights(variant.builder):
+                inputs["weights"] = self.receipt(_weights_of(variant))
+        names = {"checkpoint": wildcards.checkpoint, "variant": variant.name}
+        return {name: path.format(**names) for name, path in inputs.items()}
+
     def package_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         """Receipts that a release is made from, by the name they are handed over under."""
         variants = self.checkpoint(wildcards).variants
@@ -170,6 +187,7 @@ class Plan:
             names = ["fetch", *(f"{stage}/{size}" for stage in ("prompts", "oracle") for size in sizes)]
             names += ["tables", *map(_weights_of, variants)]
             names += [f"{variant.name}/{stage}" for variant in variants for stage in PER_VARIANT]
+            names += [f"{variant.name}/lint" for variant in variants if variant.target == "inf2"]
             paths += [self.receipt(one).format(checkpoint=name) for one in (*names, "package")]
         return list(dict.fromkeys(paths))
 
@@ -194,6 +212,11 @@ class Plan:
         of_checkpoint = memory.OF_CHECKPOINT[stage]
         return lambda wildcards: of_checkpoint(self.checkpoint(wildcards).load_geometry())
 
+    def neuroncores(self, wildcards: Wildcards) -> int:
+        """NeuronCores that a job holds: each belongs to one process at a time."""
+        variant = self.variant(wildcards)
+        return variant.tp if variant.target == "inf2" else 0
+
     def checkpoint(self, wildcards: Wildcards) -> Checkpoint:
         """The checkpoint a job works on."""
         return self.factory.checkpoints[wildcards.checkpoint]
@@ -216,8 +239,13 @@ class Plan:
     def _tables(self, _: Wildcards) -> dict[str, Any]:
         return {}
 
+    def _lint(self, wildcards: Wildcards) -> dict[str, Any]:
+        return self.variant(wildcards).model_dump(mode="json", include={"target", "builder", "tp", "kv"})
+
     def _compile(self, wildcards: Wildcards) -> dict[str, Any]:
-        return {"target": self.variant(wildcards).target}
+        variant = self.variant(wildcards)
+        keys = _NEURON_POINT if variant.target == "inf2" else {"target"}
+        return variant.model_dump(mode="json", include=keys)
 
     def _assemble(self, wildcards: Wildcards) -> dict[str, Any]:
         return {

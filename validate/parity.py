@@ -1,8 +1,8 @@
 """Stage `parity`: the saved artifact, loaded in this fresh process by the code that ships, against the oracle.
 
 What is tested is what is published: serve.engine reads the artifact's folder, and this process never imports torch or
-transformers, so nothing of the oracle can help it. With --artifact and without --recipe it is the command for
-anyone's own prompts (validate/parity_cli.py).
+transformers, so nothing of the oracle can help it (target inf2 brings torch by itself, and no model). With
+--artifact and without --recipe it is the command for anyone's own prompts (validate/parity_cli.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,6 +27,8 @@ from validate.records import Oracle, PromptSet
 from validate.subject import examine
 
 ORACLE_ONLY = frozenset({"torch", "transformers"})
+# The Neuron SDK runs on torch, and parts of it touch the package transformers; no model of it is loaded for that.
+ORACLE_ONLY_BESIDE_NEURON = frozenset({"transformers.modeling_utils"})
 
 
 class Recipe(BaseModel):
@@ -44,9 +46,19 @@ class Recipe(BaseModel):
 
 def require_clean_process() -> None:
     """GateFailed when a library of the oracle is loaded here."""
-    found = sorted(ORACLE_ONLY & sys.modules.keys())
+    forbidden = ORACLE_ONLY_BESIDE_NEURON if "torch_neuronx" in sys.modules else ORACLE_ONLY
+    found = sorted(forbidden & sys.modules.keys())
     if found:
         raise GateFailed(f"parity: {found[0]} is loaded in the process under test; accepted: serve and what it needs")
+
+
+def neuron_host() -> dict[str, Any]:
+    """What a verdict for target inf2 holds for: devices, driver and runtime of this host, None where it cannot tell."""
+    from serve.runtime.neuron.host import Host
+
+    host = Host.read()
+    versions = {"driver": host.driver, "runtime": host.runtime or host.own_runtime()}
+    return {"neuron_host": versions | {"devices": None if host.devices is None else len(host.devices)}}
 
 
 def work(job: Job[Recipe], folder: Path) -> Outcome:
@@ -62,6 +74,7 @@ def work(job: Job[Recipe], folder: Path) -> Outcome:
             if found != recipe.dtype:
                 raise BadInput(f"--artifact {folder} is {found}; accepted: {recipe.dtype}, as the recipe says")
             report = examine(engine, asked, oracle, epsilon=epsilon, logprob_tolerance=tolerance, say=say)
+            host = neuron_host() if engine.manifest.neuron else {}
     except ServeError as error:
         raise BadInput(str(error)) from error
     require_clean_process()
@@ -72,7 +85,8 @@ def work(job: Job[Recipe], folder: Path) -> Outcome:
             "dtype": recipe.dtype,
             "epsilon": epsilon,
             "logprob_tolerance": tolerance,
-        },
+        }
+        | host,
         measured={"parts": report.seconds},
         verdict="passed" if report.passed else "failed",
         message=sentences(report),

@@ -60,6 +60,7 @@ rule parity:
     threads: 1
     resources:
         mem_mb=plan.mem_mb("parity"),
+        neuroncores=plan.neuroncores,
         runtime=600,
     params:
         recipe=plan.recipe("parity"),
@@ -87,6 +88,7 @@ rule bench:
     threads: workflow.cores or 1  # all of them: nothing runs beside a measurement
     resources:
         mem_mb=plan.mem_mb("bench"),
+        neuroncores=plan.neuroncores,
         runtime=120,
     params:
         recipe=plan.recipe("bench"),

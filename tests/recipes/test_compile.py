@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,12 +13,11 @@ import numpy as np
 import pytest
 from jaxlib import _jax
 
-from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.stage import Outcome
 from ledger.store import Ref, Store
 from recipes import compile as compiling
-from recipes.compile import CompileRecipe
+from recipes.compile import AnyRecipe, CompileRecipe, environment
 from recipes.executable import canonical
 from recipes.hlo_alias import with_aliases
 from serve.manifest import GRAPHS, Signature
@@ -25,6 +25,8 @@ from serve.runtime.pjrt import Client, aligned_zeros, to_numpy
 from tests.build import job, receipt
 
 ROOT = Path(__file__).parents[2]
+INF2: dict[str, object] = {"target": "inf2", "builder": "nxd", "kv": "device", "tp": 1, "batch": 1, "dtype": "float32"}
+INF2 |= {"kv_max": 30, "kv_bucket": 8}
 
 # Result 0 is x times s, result 1 is x plus s and takes the place of s.
 STEP = """
@@ -111,6 +113,40 @@ def test_flags_of_the_shell_change_nothing(tmp_path: Path) -> None:
     assert digest("plain") == digest("flags", XLA_FLAGS="--xla_cpu_enable_fast_math=true")
 
 
-def test_a_target_without_a_compiler_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="target is 'inf2'; accepted by the compile stage of this version: 'cpu'"):
-        compiling.work(job(CompileRecipe(target="inf2"), Store(tmp_path)))
+def test_a_recipe_of_either_target_is_the_whole_of_it() -> None:
+    cpu = AnyRecipe.model_validate({"target": "cpu"})
+    # What keys are made of: more would build every graph for cpu again.
+    assert cpu.model_dump(mode="json") == {"target": "cpu"} and isinstance(cpu.root, CompileRecipe)
+    assert set(environment(cpu)) == {"cpu_features", "cores"}
+    assert AnyRecipe.model_validate(INF2).model_dump(mode="json") == INF2
+
+
+@pytest.mark.parametrize(
+    ("recipe", "said"),
+    [
+        ({"target": "trn1"}, "--recipe: target is 'trn1'; accepted: 'cpu', 'inf2'"),
+        ({"target": "cpu", "tp": 1}, "--recipe: tp is not a known key; accepted: target"),
+        ({k: v for k, v in INF2.items() if k != "builder"}, "--recipe: builder is missing; accepted: a value"),
+        (INF2 | {"builder": "xla"}, "--recipe: builder is 'xla'; accepted: 'trace', 'nxd' or 'parallel'"),
+    ],
+)
+def test_a_wrong_recipe_is_one_sentence(tmp_path: Path, recipe: dict[str, object], said: str) -> None:
+    assert _run(tmp_path, recipe)[1].startswith(f"error: {said}")
+
+
+def test_without_the_sdk_inf2_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    status, said = _run(tmp_path, INF2)
+    assert (status, said) == (
+        2,
+        "error: torch-neuronx is not installed; accepted: 2.8.0.2.12.22436 of SDK 2.28 "
+        "from https://pip.repos.neuron.amazonaws.com\n",
+    )
+
+
+def _run(tmp_path: Path, recipe: dict[str, object]) -> tuple[int, str]:
+    """Exit status and stderr of the stage."""
+    lowered(Store(tmp_path / "store")).write(tmp_path / "lower.json")
+    command = [sys.executable, "-m", "recipes.compile", "--recipe", json.dumps(recipe), "--out", str(tmp_path / "out")]
+    command += ["--input", f"lower={tmp_path / 'lower.json'}", "--store", str(tmp_path / "store")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr

@@ -74,8 +74,8 @@ def test_a_release_is_made_from_every_receipt_of_every_variant(plan: Plan) -> No
 
 def test_the_report_is_made_from_every_receipt_of_the_run_each_once(plan: Plan) -> None:
     inputs = plan.report_inputs()
-    # Fetch, tables and package; weights by degree; prompts and oracle by size; five stages of each variant.
-    e2b, e4b, twelve = 3 + 2 + 4 + 8 * 5, 3 + 1 + 4 + 3 * 5, 3 + 1 + 2 + 2 * 5
+    # Fetch, tables and package; weights by degree; prompts and oracle by size; six stages of each variant with lint.
+    e2b, e4b, twelve = 3 + 2 + 4 + 8 * 6, 3 + 1 + 4 + 3 * 6, 3 + 1 + 2 + 2 * 6
     assert len(inputs) == len(set(inputs)) == e2b + e4b + twelve
     assert set(plan.package_inputs(of()).values()) < set(inputs)
     assert {"oracle/512-128.json", "prompts/2048-512.json", "gemma-4-e2b-it/package.json"} <= {

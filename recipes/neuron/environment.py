@@ -1,0 +1,111 @@
+"""Everything about a process that must be settled before it imports the Neuron SDK, for one build.
+
+Each build has folders of its own. Two that share ModelBuilder's default work folder, or the compiler's cache, spoil
+each other ("cached failed neff"), and neuronx-cc leaves files in its current folder. What a shell may have set for
+something else (flags of the compiler, switches that change the graph) is dropped: what ships must not depend on it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import types
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.sources import ROOT
+from ledger.store import Store
+
+TARGET = "inf2"
+FX = "transformers.utils.fx"
+# Each changes flags, the graph or where it is cached (SDK documentation: torch-neuron-envvars, neuron-caching; NxD).
+_DROPPED = (
+    "NEURON_CC_FLAGS",
+    "XLA_FLAGS",
+    "XLA_USE_BF16",
+    "XLA_DOWNCAST_BF16",
+    "XLA_IR_DEBUG",
+    "XLA_HLO_DEBUG",
+    "NEURON_FUSE_SOFTMAX",
+    "NEURON_CUSTOM_SILU",
+    "NEURON_COMBINE_KV_ALLOCATIONS",
+    "NXD_CPU_MODE",
+    "NXD_LAYOUT_TRANSFORMATION_OPTIONS",
+    "NXD_SKIP_RENDEZVOUS",
+    "TRANSPOSE_KERNEL_WEIGHTS",
+    "BASE_COMPILE_WORK_DIR",
+)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The folders of one build: `work` is its current folder, `short` another name of one inside, for sockets."""
+
+    work: Path
+    short: Path
+
+    @property
+    def cache(self) -> Path:
+        """The compiler's cache."""
+        return self.work / "cache"
+
+
+@contextmanager
+def workspace(store: Store) -> Iterator[Workspace]:
+    """Fresh folders in the store, where there is room for graphs of gigabytes; removed afterwards."""
+    work = (store.root / "tmp" / f"neuron-{uuid.uuid4().hex}").resolve()
+    temporary = work / "tmp"
+    temporary.mkdir(parents=True)
+    # multiprocessing puts a socket into TMPDIR, and a socket's path has 107 bytes.
+    short = Path(tempfile.gettempdir()) / f"neff-{uuid.uuid4().hex[:12]}"
+    short.symlink_to(temporary)
+    try:
+        made = Workspace(work, short)
+        made.cache.mkdir()
+        yield made
+    finally:
+        short.unlink(missing_ok=True)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def clean(base: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables for any process that imports the SDK or runs its compiler."""
+    kept = {name: value for name, value in base.items() if name not in _DROPPED}
+    # neuronx-cc and libneuronpjrt-path are found by bare name: next to this interpreter, else where the host has them.
+    path = [str(Path(sys.executable).parent), *kept.get("PATH", os.defpath).split(os.pathsep)]
+    modules = [str(ROOT), *filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))]
+    return kept | {
+        "PATH": os.pathsep.join(dict.fromkeys(path)),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(modules)),
+        # The library keeps names of attention kinds in a set: the order of its tensors must not vary.
+        "PYTHONHASHSEED": "0",
+        "NEURON_PLATFORM_TARGET_OVERRIDE": TARGET,
+        # A rank's sum stays in the graph although the process that traces is alone.
+        "XLA_ALWAYS_ALLREDUCE": "1",
+    }
+
+
+def variables(space: Workspace, base: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of the process that builds in `space`."""
+    return clean(base) | {"NEURON_COMPILE_CACHE_URL": str(space.cache), "TMPDIR": str(space.short)}
+
+
+def stub_fx() -> None:
+    """Put an empty `transformers.utils.fx` in place where transformers has none any more (5.x).
+
+    neuronx_distributed imports HFTracer from it whenever transformers is there, for a pipeline that is not used here.
+    """
+    transformers = importlib.util.find_spec("transformers")
+    # Looked up as a file: to ask for the module itself would import transformers, which takes seconds.
+    folders = (transformers and transformers.submodule_search_locations) or ()
+    missing = folders and not any((Path(folder) / "utils/fx.py").is_file() for folder in folders)
+    if missing and FX not in sys.modules:
+        stub = types.ModuleType(FX, "Stand-in for a module that transformers 5 has no more.")
+        stub.HFTracer = type("HFTracer", (), {})  # type: ignore[attr-defined]
+        sys.modules[FX] = stub
