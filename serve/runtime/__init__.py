@@ -9,7 +9,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from serve.errors import ServeError
 from serve.manifest import GraphName, Manifest
 
 Inputs = Mapping[str, npt.NDArray[np.generic]]
@@ -37,4 +36,6 @@ def load(folder: Path, manifest: Manifest) -> Runtime:
         from serve.runtime.cpu import CpuRuntime
 
         return CpuRuntime(folder, manifest)
-    raise ServeError(f"{folder}: built for target {manifest.variant.target}; this version of the server accepts cpu")
+    from serve.runtime import neuron
+
+    return neuron.load(folder, manifest)

@@ -1,0 +1,56 @@
+"""Artifacts of every builder on the stand-ins' SDK, each served by a fresh process: tokens of target cpu."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from serve.engine import Engine
+from tests.build import BOS, TEXT_CONFIG, point
+from tests.conftest import ArtifactOf
+from tests.serve.neuron.conftest import NeuronArtifactOf
+from tests.serve.neuron.serving import answers
+
+# One chunk and less, several, a turn of the ring, and the last position; the same prompt again at the end.
+LENGTHS = (1, 8, 13, 21, 43, 13)
+
+
+def prompt(length: int) -> list[int]:
+    return [BOS, *np.random.default_rng(length).integers(0, TEXT_CONFIG["vocab_size"], length - 1).tolist()]
+
+
+PROMPTS = [prompt(length) for length in LENGTHS]
+
+
+@pytest.fixture(scope="module")
+def expected(artifact_of: ArtifactOf) -> list[list[int]]:
+    """Target cpu's answers."""
+    engine = Engine.load(artifact_of(point()))
+    return [[token.id for token in engine.generate(ids, max_new=99, stop_ids=frozenset())] for ids in PROMPTS]
+
+
+@pytest.mark.parametrize(
+    ("builder", "kv", "changes"),
+    [
+        ("trace", "host", {"batch": 3}),
+        ("trace", "device", {}),
+        # The SDK may or may not return state that stays on the device.
+        ("trace", "device", {"switch": "STANDIN_ALIASED_OUTPUTS=returned"}),
+        ("nxd", "device", {}),
+        ("nxd", "device", {"tp": 2, "batch": 3}),
+        ("parallel", "device", {"tp": 2}),
+    ],
+)
+def test_answers_are_target_cpus(
+    neuron_artifact_of: NeuronArtifactOf,
+    pretended_host: dict[str, str],
+    expected: list[list[int]],
+    builder: str,
+    kv: str,
+    changes: dict[str, Any],
+) -> None:
+    artifact: Path = neuron_artifact_of(builder, kv, **changes)
+    assert answers(artifact, PROMPTS, pretended_host) == expected
