@@ -16,6 +16,13 @@ COMPILE := uv pip compile --quiet --python-version 3.11 --python-platform x86_64
 # More flags for snakemake: make demo ARGS='--cores 1'.
 ARGS ?=
 BASE ?= config/demo.yaml
+# What `make doctor` looks at the machine for: cpu, inf2-build, inf2-serve; and flags of the probe of `make hardware`.
+ROLE ?= cpu
+PROBE ?=
+# What the machine has: an environment that is active, else .venv, else the bare interpreter.
+HERE = $(or $(if $(VIRTUAL_ENV),$(VIRTUAL_ENV)/bin/python),$(wildcard $(PY)),$(PYTHON))
+# `make lock-inf2` alone uses it.
+NEURON_INDEX := https://pip.repos.neuron.amazonaws.com
 # More flags for the point: make variant KV_MAX=1024 KV_BUCKET=256 FLAGS='--tp 2 --dtype bfloat16'.
 FLAGS ?=
 
@@ -33,10 +40,10 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke kinds bench-full variant test soak lint lock system clean
+.PHONY: help venv demo smoke kinds demo-inf2 doctor hardware bench-full variant test soak lint lock lock-inf2 system clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 venv: $(STAMP)  ## the locked environment in .venv
 
@@ -56,6 +63,23 @@ smoke: $(STAMP)  ## the line at its smallest size
 
 kinds: $(STAMP)  ## the line for every other kind of the family: E4B, 12B, 26B-A4B, 31B in small
 	@$(call line,config/kinds.yaml)
+
+demo-inf2: $(STAMP)  ## target inf2 on stand-ins of the Neuron SDK, up to the measurement: what they build is no release
+	@$(PY) -m recipes.recover config/demo-inf2.yaml
+	@$(PY) -m tests.standins $(PY) -m snakemake measured $(ARGS) --configfile config/demo-inf2.yaml
+	@$(PY) -m validate.summary --show config/demo-inf2.yaml
+
+doctor:  ## what this machine has and lacks: ROLE=cpu, inf2-build or inf2-serve
+	@$(HERE) -m recipes.doctor --role $(ROLE)
+
+hardware:  ## on an inf2 host: doctor, probe (15 minutes at most), then config/demo-inf2.yaml up to its measurement
+	@code=0
+	for role in inf2-build inf2-serve; do $(HERE) -m recipes.doctor --role $$role || code=1; done
+	[[ $$code -eq 0 ]] || exit 1
+	$(HERE) -m validate.probe --out results/hardware/probe.json $(PROBE)
+	$(HERE) -m recipes.recover config/demo-inf2.yaml
+	$(HERE) -m snakemake measured $(ARGS) --configfile config/demo-inf2.yaml
+	$(HERE) -m validate.summary --show config/demo-inf2.yaml
 
 bench-full: $(STAMP)  ## E2B at true size with random weights: built, judged, measured (24 GB of memory, 45 GB of disk)
 	@$(PY) -m recipes.recover config/full.yaml
@@ -87,6 +111,12 @@ lock:  ## envs/*.txt from envs/*.in
 	@[[ -x $(VENV)/tools/bin/uv ]] || { $(PYTHON) -m venv $(VENV)/tools; $(VENV)/tools/bin/pip install --quiet $(UV); }
 	@$(VENV)/tools/bin/$(COMPILE) -o envs/cpu.txt envs/cpu.in
 	@$(VENV)/tools/bin/$(COMPILE) --constraint envs/cpu.txt -o envs/serve-cpu.txt envs/serve-cpu.in
+
+lock-inf2:  ## envs/inf2-*.txt from envs/inf2-*.in, on a host that reaches AWS's index
+	@[[ -x $(VENV)/tools/bin/uv ]] || { $(PYTHON) -m venv $(VENV)/tools; $(VENV)/tools/bin/pip install --quiet $(UV); }
+	compile="$(subst make lock,make lock-inf2,$(COMPILE)) --extra-index-url $(NEURON_INDEX) --index-strategy unsafe-best-match"
+	eval "$(VENV)/tools/bin/$$compile" -o envs/inf2-build.txt envs/inf2-build.in
+	eval "$(VENV)/tools/bin/$$compile" --constraint envs/inf2-build.txt -o envs/inf2-serve.txt envs/inf2-serve.in
 
 system:  ## the Debian packages of envs/debian.txt, which some tests use
 	@missing=$$(for name in $$(sed 's/#.*//' envs/debian.txt); do

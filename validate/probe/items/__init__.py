@@ -1,0 +1,1 @@
+"""What is done for each question: small graphs through the documented API, nothing else."""
