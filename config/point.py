@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import yaml
 
+from config.builders import Builder
 from config.loading import from_mapping, load, read_mapping
 from config.models import DType, Kv, Target, TensorParallel, Variant
 from ledger.atomic import write_text
@@ -45,7 +46,7 @@ def variant_name(flags: dict[str, Any]) -> str:
     extras += ["slim"] if flags.get("slim") else []
     extras += [
         str(flags[key])
-        for key in ("dtype", "kv", "target")
+        for key in ("dtype", "kv", "target", "builder")
         if key in flags and flags[key] != Variant.model_fields[key].default
     ]
     return "-".join([str(flags["kv_max"]), str(flags["kv_bucket"]), *extras])
@@ -103,8 +104,8 @@ def _parser() -> Parser:
 
 def _kind_of(key: str) -> dict[str, Any]:
     """argparse's type and choices for a key of Variant."""
-    choices = {"tp": TensorParallel, "dtype": DType, "kv": Kv, "target": Target}
-    kind = str if key in ("dtype", "kv", "target") else int
+    choices = {"tp": TensorParallel, "dtype": DType, "kv": Kv, "target": Target, "builder": Builder}
+    kind = str if key in ("dtype", "kv", "target", "builder") else int
     return {"type": kind, "choices": get_args(choices[key])} if key in choices else {"type": kind}
 
 

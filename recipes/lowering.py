@@ -11,6 +11,8 @@ import gc
 import multiprocessing
 import os
 import re
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -59,11 +61,16 @@ def lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) ->
     kind_of_text(text_config).text_model()  # the child inherits the slow imports
     # A dead XLA client that the child came to collect would wait for threads that the fork left behind.
     gc.collect()
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        return pool.apply(_lower, (text_config, recipe, graph))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        try:
+            return pool.submit(_lower, text_config, recipe, graph).result()
+        except BrokenProcessPool:
+            raise FoundryError(f"lowering graph {graph}: the process died; its last words are above") from None
 
 
 def _lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) -> Lowered:
+    # XLA dies of a flag that it does not know, and those of a shell are for another XLA.
+    os.environ.pop("XLA_FLAGS", None)
     os.environ.update(PJRT_DEVICE="CPU", XLA_ALWAYS_ALLREDUCE="1", TF_CPP_MIN_LOG_LEVEL="1")
     import torch
     import torch._inductor.config

@@ -38,6 +38,8 @@ STAGES = {
     "summary": "validate.summary",
     "report": "validate.report.__main__",
 }
+# What a stage starts by name, which its own imports do not show.
+STARTS = {"compile": ("recipes.neuron.build", "recipes.neuron.versions")}
 PER_VARIANT = ("lower", "compile", "assemble", "parity", "bench")
 # What compiled bytes of target inf2 depend on apart from the HLO: the SDK lowers the module again by itself.
 _NEURON_POINT = {"target", "builder", "kv", "tp", "batch", "dtype", "kv_max", "kv_bucket"}
@@ -92,7 +94,10 @@ class Plan:
         self.logs = f"{self.results}/logs/{{checkpoint}}"
         self._receipts = f"{self.results}/receipts/{{checkpoint}}"
         # Snakemake sees neither an edit to an imported module nor a new version of a package; this does.
-        self.code = {stage: digest_json([source_digest(module), sha256_file(lock)]) for stage, module in STAGES.items()}
+        self.code = {
+            stage: digest_json([source_digest(module, *STARTS.get(stage, ())), sha256_file(lock)])
+            for stage, module in STAGES.items()
+        }
 
     def receipt(self, name: str) -> str:
         """Path of the receipt `name` (such as "{variant}/lower") with the wildcard {checkpoint}."""

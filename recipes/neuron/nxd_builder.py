@@ -24,19 +24,20 @@ def build(job: BuildJob) -> Built:
     import torch_neuronx  # noqa: F401
     from neuronx_distributed.trace.model_builder import BaseModelInstance, ModelBuilder
 
-    def module(graph: GraphName) -> StepModule:
-        made = job.module(graph)
-        fill_empty(made)
-        return made
-
-    class Instance(BaseModelInstance):  # type: ignore[misc]
+    class Instance(BaseModelInstance):
         """Makes its module when it is asked to, so that two are never held, and names the states of that very one."""
 
         def __init__(self, graph: GraphName) -> None:
-            super().__init__(module_cls=lambda: module(graph), input_output_aliases={})
+            super().__init__(module_cls=lambda: job.module(graph), input_output_aliases={})
+            self.graph = graph
+
+        def load_module(self) -> None:
+            self.made = job.module(self.graph)
+            fill_empty(self.made)
+            self.module = self.made
 
         def get(self, bucket_rank: int, **_: Any) -> tuple[StepModule, dict[Any, int]]:
-            return self.module, self.module.aliases()
+            return self.made, self.made.aliases()
 
     builder = ModelBuilder(
         router=None,

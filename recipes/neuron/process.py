@@ -9,10 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ledger.store import Store
@@ -53,19 +54,25 @@ def run_build(space: Workspace, job_file: Path, *, serial: bool) -> tuple[int, s
         env["PATH"] = os.pathsep.join([str(one_at_a_time(space.work, env["PATH"])), env["PATH"]])
     log = space.work / LOG
     with log.open("wb") as output:
-        done = subprocess.run(
+        build = subprocess.Popen(
             [sys.executable, "-m", "recipes.neuron.build", str(job_file)],
             cwd=space.work,
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            check=False,
+            process_group=0,
         )
+        try:
+            status = build.wait()
+        finally:
+            # A build that is killed leaves its compilers at work, in the memory that the next one needs.
+            with suppress(ProcessLookupError):
+                os.killpg(build.pid, signal.SIGKILL)
     with log.open("ab") as output:
         for file in sorted(space.work.rglob(_LOGS)):
             output.write(f"\n== {file.relative_to(space.work)}\n".encode() + file.read_bytes()[-_LONGEST:])
-    return done.returncode, log.read_text(errors="replace")
+    return status, log.read_text(errors="replace")
 
 
 def one_at_a_time(work: Path, path: str) -> Path:

@@ -115,7 +115,7 @@ def _built(job: Job[NeuronRecipe], space: Workspace, kept: dict[str, Any]) -> Ou
         "versions": installed(job.recipe.builder) | {"runtime": RUNTIME, "driver": DRIVER},
         "weight_keys": built.weight_keys,
     }
-    neffs = {str(path.relative_to(space.work)): path.stat().st_size for path in sorted(space.work.rglob("*.neff"))}
+    neffs = {str(path.relative_to(space.work)): path.stat().st_size for path in sorted(space.work.rglob("graph.neff"))}
     commands = {
         str(path.relative_to(space.work)): path.read_text(errors="replace").strip() for path in _commands(space)
     }

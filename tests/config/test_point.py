@@ -27,12 +27,12 @@ def _refusal(*arguments: str) -> str:
 def test_point_keeps_the_checkpoint_and_replaces_its_variants(tmp_path: Path) -> None:
     out = tmp_path / "new/point.yaml"
     flags = ["--kv-max", "1024", "--kv-bucket", "256", "--tp", "4", "--slim", "--target", "inf2"]
-    main([str(REAL), *flags, "--dtype", "bfloat16", "--batch", "4", "--kv", "host", "--out", str(out)])
+    main([str(REAL), *flags, "--dtype", "bfloat16", "--batch", "4", "--kv", "device", "--out", str(out)])
     (checkpoint,) = load(out).checkpoints.values()
     (variant,) = checkpoint.variants
     assert (variant.size, variant.tp, variant.slim) == ((1024, 256), 4, True)
-    assert (variant.target, variant.dtype, variant.kv, variant.batch) == ("inf2", "bfloat16", "host", 4)
-    assert load(out).name == f"inf2-{variant.name}" == "inf2-1024-256-tp4-batch4-slim-bfloat16-host-inf2"
+    assert (variant.target, variant.dtype, variant.kv, variant.batch) == ("inf2", "bfloat16", "device", 4)
+    assert load(out).name == f"inf2-{variant.name}" == "inf2-1024-256-tp4-batch4-slim-bfloat16-inf2"
     base = next(iter(load(REAL).checkpoints.values()))
     kept = ("source", "geometry", "files", "reference", "licence")
     assert [getattr(checkpoint, key) for key in kept] == [getattr(base, key) for key in kept]
@@ -46,6 +46,14 @@ def test_flags_left_out_take_the_defaults(tmp_path: Path) -> None:
     assert variant.name == "1024-256"
     assert (variant.tp, variant.batch, variant.slim) == (1, 1, False)
     assert (variant.dtype, variant.target, variant.kv) == ("float32", "cpu", "device")
+
+
+def test_a_builder_is_part_of_the_name_when_it_is_given(tmp_path: Path) -> None:
+    out = tmp_path / "point.yaml"
+    flags = ["--kv-max", "1024", "--kv-bucket", "16", "--target", "inf2", "--builder", "trace"]
+    main([str(REAL), *flags, "--out", str(out)])
+    (variant,) = next(iter(load(out).checkpoints.values())).variants
+    assert (variant.name, variant.builder) == ("1024-16-inf2-trace", "trace")
 
 
 @pytest.mark.parametrize(

@@ -284,3 +284,9 @@ def test_another_text_model_is_refused_by_name() -> None:
 def test_experts_that_ranks_cannot_share_are_refused_in_the_caller() -> None:
     with pytest.raises(BadInput, match=r"^text_config\.num_experts is 9; accepted: a multiple of tp, which is 2$"):
         lower(KIND_CONFIGS["moe"] | {"num_experts": 9}, recipe(tp=2), "decode")
+
+
+def test_flags_of_a_shell_for_another_xla_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA aborts on an unknown flag, in the child that lowers: nobody must wait for a dead process."""
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
+    assert lower(TEXT_CONFIG, recipe(), "decode").hlo

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from ledger.store import Store
-from recipes.neuron.process import one_at_a_time, sharing
+from recipes.neuron.environment import workspace
+from recipes.neuron.process import one_at_a_time, run_build, sharing
 
 # Fails if another of its kind is at work; leaves its arguments in a file.
 _COMPILER = """\
@@ -70,6 +72,27 @@ def test_the_shim_hands_on_the_status_and_lets_a_compiler_call_itself(real: Path
     assert _together(shimmed, "neuronx-cc", STATUS="70")[0][0] == 70
     ((status, said),) = _together(shimmed, "neuronx-cc again")
     assert (status, said) == (0, "['inner']\n['again']\n")
+
+
+# Python imports it before anything else: the build starts a compiler and is killed.
+_KILLED = """\
+import os, signal, subprocess, sys
+if "recipes.neuron.build" in sys.orig_argv:
+    left = subprocess.Popen(["sleep", "600"])
+    print("left", left.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_build_leaves_no_compiler_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_KILLED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with workspace(Store(tmp_path / "store")) as space:
+        status, log = run_build(space, space.work / "job.json", serial=False)
+    assert (status, log.split()[0]) == (-signal.SIGKILL, "left")
+    left = Path(f"/proc/{log.split()[1]}/stat")
+    # Gone, or dead and not yet collected by whoever inherited it.
+    assert not left.exists() or left.read_text().split()[2] in "ZX"
 
 
 def test_builds_share_and_a_retry_is_alone(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from types import TracebackType
+from typing import Any
 
 import torch
 
@@ -25,7 +26,7 @@ class NxDParallelState:
         lnc_size: int | None = None,
     ) -> None:
         self._world, self._rank = world_size, rank
-        self._sizes = {
+        self._sizes: dict[str, Any] = {
             "tensor_model_parallel_size": tensor_model_parallel_size,
             "pipeline_model_parallel_size": pipeline_model_parallel_size,
             "context_parallel_size": context_parallel_size,

@@ -91,8 +91,8 @@ class NxDModel(nn.Module):
         self.models, self.flattener_map, self.packer = models, flattener_map, packer
         self.input_shape_map = input_shape_map
         self.state_initializer, self.weight_initializer = state_initializer, weight_initializer
-        self.weights: list[dict[str, Tensor]] = [{"__neuronprivatetensor__": torch.tensor(0)}]
-        self.state: list[dict[str, Tensor]] = [{"__neuronprivatetensor__": torch.tensor(0)}]
+        self.weights = [{"__neuronprivatetensor__": torch.tensor(0)}]
+        self.state = [{"__neuronprivatetensor__": torch.tensor(0)}]
         self.start_rank_id = start_rank_id
         self.initialized = False
         self.message = NOT_INITIALIZED
