@@ -20,7 +20,7 @@ BASE ?= config/demo.yaml
 ROLE ?= cpu
 PROBE ?=
 # What the machine has: an environment that is active, else .venv, else the bare interpreter.
-HERE = $(or $(if $(VIRTUAL_ENV),$(VIRTUAL_ENV)/bin/python),$(wildcard $(PY)),$(PYTHON))
+HERE = $(or $(if $(VIRTUAL_ENV),$(VIRTUAL_ENV)/bin/python),$(wildcard $(VENV)/bin/python),$(PYTHON))
 # `make lock-inf2` alone uses it.
 NEURON_INDEX := https://pip.repos.neuron.amazonaws.com
 # More flags for the point: make variant KV_MAX=1024 KV_BUCKET=256 FLAGS='--tp 2 --dtype bfloat16'.
@@ -29,10 +29,11 @@ FLAGS ?=
 # Found only when asked for: the tests of the report's page need it.
 BROWSER = $(shell command -v chromium || command -v google-chrome)
 
-# Runs the line for one configuration. The table comes last, also when nothing was rebuilt or a gate failed (1).
+# Runs the line for one configuration, up to a target and within a command where these are given. The table comes last,
+# also when nothing was rebuilt or a gate failed (1).
 define line
 $(PY) -m recipes.recover $(1); code=0
-$(PY) -m snakemake $(ARGS) --configfile $(1) || code=$$?
+$(3) $(PY) -m snakemake $(2) $(ARGS) --configfile $(1) || code=$$?
 [[ $$code -gt 1 ]] || $(PY) -m validate.summary --show $(1)
 exit $$code
 endef
@@ -48,9 +49,12 @@ help:  ## this list
 venv: $(STAMP)  ## the locked environment in .venv
 
 $(STAMP):
+	@[[ ! -e $(VENV) || -e $(VENV)/.made-by-make || -n "$$(ls $(VENV)/lock-* 2>/dev/null)" ]] || \
+		{ echo "error: $(VENV) was not made by make; accepted: none, or another place for it: make VENV=DIR" >&2; exit 2; }
 	@echo "installing the environment of envs/cpu.txt into $(VENV) (about two minutes) ..."
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
+	@touch $(VENV)/.made-by-make
 	@$(PY) -m pip install --disable-pip-version-check --progress-bar off --no-deps --no-compile \
 		--require-hashes -r envs/cpu.txt
 	@touch $@
@@ -65,21 +69,18 @@ kinds: $(STAMP)  ## the line for every other kind of the family: E4B, 12B, 26B-A
 	@$(call line,config/kinds.yaml)
 
 demo-inf2: $(STAMP)  ## target inf2 on stand-ins of the Neuron SDK, up to the measurement: what they build is no release
-	@$(PY) -m recipes.recover config/demo-inf2.yaml
-	@$(PY) -m tests.standins $(PY) -m snakemake measured $(ARGS) --configfile config/demo-inf2.yaml
-	@$(PY) -m validate.summary --show config/demo-inf2.yaml
+	@$(call line,config/demo-inf2.yaml,measured,$(PY) -m tests.standins)
 
 doctor:  ## what this machine has and lacks: ROLE=cpu, inf2-build or inf2-serve
 	@$(HERE) -m recipes.doctor --role $(ROLE)
 
+hardware: PY = $(HERE)
 hardware:  ## on an inf2 host: doctor, probe (15 minutes at most), then config/demo-inf2.yaml up to its measurement
-	@code=0
-	for role in inf2-build inf2-serve; do $(HERE) -m recipes.doctor --role $$role || code=1; done
-	[[ $$code -eq 0 ]] || exit 1
-	$(HERE) -m validate.probe --out results/hardware/probe.json $(PROBE)
-	$(HERE) -m recipes.recover config/demo-inf2.yaml
-	$(HERE) -m snakemake measured $(ARGS) --configfile config/demo-inf2.yaml
-	$(HERE) -m validate.summary --show config/demo-inf2.yaml
+	@lacks=0
+	for role in inf2-build inf2-serve; do $(PY) -m recipes.doctor --role $$role || lacks=1; done
+	[[ $$lacks -eq 0 ]] || exit 1
+	$(PY) -m validate.probe --out results/hardware/probe.json $(PROBE)
+	$(call line,config/demo-inf2.yaml,measured)
 
 bench-full: $(STAMP)  ## E2B at true size with random weights: built, judged, measured (24 GB of memory, 45 GB of disk)
 	@$(PY) -m recipes.recover config/full.yaml
@@ -94,7 +95,7 @@ variant: $(STAMP)  ## the line for one more point: KV_MAX=1024 KV_BUCKET=256 [FL
 
 test: $(STAMP)  ## every test but the long proofs
 	@$(if $(BROWSER),,echo "no Chromium here: the tests that need it are left out; make system installs it")
-	@$(PY) -m pytest -m "not soak$(if $(BROWSER),, and not browser)"
+	@$(PY) -m pytest --numprocesses 2 --dist loadfile -m "not soak$(if $(BROWSER),, and not browser)"
 
 soak: $(STAMP)  ## the long proofs: kills, repeated builds (up to an hour)
 	@$(PY) -m pytest -m soak

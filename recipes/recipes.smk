@@ -124,6 +124,7 @@ rule compile:
     params:
         recipe=plan.recipe("compile"),
         code=plan.code["compile"],
+        sdk=plan.sdk,
         store=plan.store,
         inputs=plan.flags,
     message:

@@ -20,6 +20,7 @@ from ledger.digest import canonical_json, digest_json, sha256_file
 from ledger.errors import BadInput
 from ledger.sources import ROOT, source_digest
 from recipes import memory
+from recipes.presence import presence
 
 # The module of each stage; its import closure, wider than what the stage itself keys on, is what a rule watches.
 STAGES = {
@@ -165,6 +166,10 @@ class Plan:
         names = {"checkpoint": wildcards.checkpoint, "variant": variant.name}
         return {name: path.format(**names) for name, path in inputs.items()}
 
+    def sdk(self, wildcards: Wildcards) -> list[str]:
+        """Which Neuron SDK a compile would meet on this host; nothing for a variant that needs none."""
+        return presence() if self.variant(wildcards).target == "inf2" else []
+
     def package_inputs(self, wildcards: Wildcards) -> dict[str, str]:
         """Receipts that a release is made from, by the name they are handed over under."""
         variants = self.checkpoint(wildcards).variants
@@ -180,7 +185,7 @@ class Plan:
 
     def summary_inputs(self) -> list[str]:
         """Every receipt that the summary is made from."""
-        stages = ("fetch", "assemble", "parity", "bench")
+        stages = ("fetch", "compile", "assemble", "parity", "bench")
         return [path for stage in stages for path in self.all_receipts(stage)]
 
     def report_inputs(self) -> list[str]:

@@ -181,7 +181,7 @@ class Manifest(_Model):
     @property
     def step(self) -> Graph:
         """The graph that a decode step runs."""
-        return self.graphs.get("decode", self.graphs["prefill"])
+        return self.graphs["decode" if "decode" in self.graphs else "prefill"]
 
 
 def verify(folder: Path, refs: tuple[FileRef, ...]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from config.sdk import foreign
 from ledger.receipts import Receipt
 
-STAGES = ("assemble", "parity", "bench")
+STAGES = ("compile", "assemble", "parity", "bench")
 _POINT = ("target", "dtype", "tp", "batch", "kv_max", "kv_bucket", "slim")
 _MEASURED = (
     "ttft_ms",
@@ -33,6 +34,7 @@ def row(checkpoint: str, point: Mapping[str, Any], receipts: Mapping[str, Receip
         "variant": point["name"],
         "checkpoint": checkpoint,
         **{key: point[key] for key in _POINT},
+        "foreign_sdk": foreign(receipts["compile"].toolchain) if "compile" in receipts else None,
         "parity": _parity(receipts.get("parity")),
         **{key: bench.measured.get(key) if bench else None for key in _MEASURED},
         **{key: bench.facts.get(key) if bench else None for key in _SIZES},

@@ -20,7 +20,7 @@ from ledger.flags import Parser
 from ledger.receipts import Receipt
 from ledger.stage import say
 from validate.rows import STAGES, Row, row
-from validate.table import exemption_lines, table
+from validate.table import exemption_lines, foreign_lines, table
 
 RESULTS = Path("results")
 ALL_EXEMPTIONS = 40
@@ -74,7 +74,7 @@ def show(config: Path, results: Path = RESULTS) -> str:
         notes[ALL_EXEMPTIONS:] = [f"and {len(notes) - ALL_EXEMPTIONS} more exempt, see {run}/receipts"]
     releases = [run / "release" / name for name in factory.checkpoints]
     published = [f"release: {path}" if path.is_dir() else f"release: none yet ({path})" for path in releases]
-    return "\n".join([table(shown), *notes, *published])
+    return "\n".join([table(shown), *foreign_lines(shown), *notes, *published])
 
 
 def _existing(folder: Path, variant: str) -> dict[str, Receipt]:

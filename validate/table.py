@@ -40,6 +40,13 @@ def exemption_lines(variant: str, exemptions: Sequence[Mapping[str, Any]]) -> li
     ]
 
 
+def foreign_lines(rows: Sequence[Row]) -> list[str]:
+    """What must not be read as a NeuronCore's: variants that another compiler than AWS's built."""
+    said = {row["foreign_sdk"]: row["variant"] for row in rows if row["foreign_sdk"]}
+    end = "times are not a NeuronCore's, and it cannot be packaged"
+    return [f"no release: built with other than the Neuron SDK ({sentence}): {end}" for sentence in said]
+
+
 def _verdict(parity: Mapping[str, Any]) -> str:
     match parity["verdict"]:
         case "passed":

@@ -16,6 +16,7 @@ from ledger.receipts import Receipt
 from ledger.sources import ROOT
 from publish import package
 from serve.manifest import Manifest, verify
+from serve.service.start import SelfCheck, read_selfcheck
 from tests.publish.conftest import BIG, Line
 
 
@@ -72,6 +73,21 @@ def test_every_manifest_resolves_inside_the_folder(run: Command) -> None:
     for name in ("512-128", "bf16"):
         folder = run.release / "variants" / name
         verify(folder, Manifest.read(folder).files())
+
+
+def test_the_server_finds_the_answer_that_parity_recorded(run: Command) -> None:
+    run()
+    for name in ("512-128", "bf16"):
+        assert read_selfcheck(run.release / "variants" / name) == SelfCheck(prompt=[2, 7, 5], tokens=[8, 6, 8])
+    assert "variants/bf16/selfcheck.json" in json.loads((run.release / "release.json").read_text())["files"]
+
+
+def test_a_variant_without_a_recorded_answer_ships_none(run: Command) -> None:
+    facts = run.line.inputs["bf16/parity"].facts | {"selfcheck": None}
+    run.line.record("bf16/parity", inputs=("bf16/assemble",), facts=facts, verdict="passed")
+    run.line.record_bench("bf16")
+    run()
+    assert [path.parent.name for path in run.release.rglob("selfcheck.json")] == ["512-128"]
 
 
 def test_the_list_names_every_other_file(run: Command) -> None:
@@ -204,7 +220,9 @@ def test_the_code_that_ships_imports_without_the_factory(run: Command) -> None:
 def test_the_requirements_cover_what_serve_imports() -> None:
     locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "envs" / "serve-cpu.txt").read_text(), re.M))
     known = {name.replace("-", "_") for name in locked}
-    trees = [ast.parse(path.read_text()) for path in (ROOT / "serve").rglob("*.py")]
+    # NeuronCores have requirements of their own: envs/inf2-serve.in, judged in tests/envs.
+    files = [path for path in (ROOT / "serve").rglob("*.py") if "neuron" not in path.parts]
+    trees = [ast.parse(path.read_text()) for path in files]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     named = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
     named |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}

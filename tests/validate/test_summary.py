@@ -12,7 +12,19 @@ from validate import summary, table
 from validate.summary import grouped, rows, show
 
 KEYS = {
-    *("variant", "checkpoint", "target", "dtype", "tp", "kv_max", "kv_bucket", "slim", "parity", "ttft_ms"),
+    *(
+        "foreign_sdk",
+        "variant",
+        "checkpoint",
+        "target",
+        "dtype",
+        "tp",
+        "kv_max",
+        "kv_bucket",
+        "slim",
+        "parity",
+        "ttft_ms",
+    ),
     *("prefill_tok_s", "decode_tok_s", "transformers_decode_tok_s", "decode_vs_transformers", "load_s"),
     *("peak_rss_mb", "size_mb", "added_mb", "digests", "batch", "batch_tok_s", "transformers_batch_tok_s", "read_gb_s"),
 }
@@ -49,6 +61,7 @@ class Run:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.paths: list[Path] = []
+        self.toolchain: dict[str, str] = {}
         (root / "run.yaml").write_text(CONFIG)
 
     def write(self, place: str, stage: str, **fields: Any) -> None:
@@ -70,6 +83,7 @@ class Run:
         """Everything a finished variant has."""
         place = f"{checkpoint}/{point['name']}"
         manifest = {"manifest.json": Ref(sha256="a" * 64, bytes=1)}
+        self.write(f"{place}/compile", "compile", toolchain=self.toolchain)
         self.write(f"{place}/assemble", "assemble", recipe={"variant": point}, outputs=manifest)
         facts = {"prompts": 74, "tokens": 8960, "mismatches": [], "exemptions": []} | parity
         verdict = "failed" if facts["mismatches"] else "passed"
@@ -116,6 +130,14 @@ def test_the_table_of_a_finished_run(run: Run) -> None:
         f"exempt: two-bf16, oracle, prompt chat-a, position {n}: expected 7, got 8, oracle's gap 0.1250" for n in (3, 9)
     ]
     assert release == f"release: {run.root / 'run' / 'release' / 'tiny'}"
+
+
+def test_what_stand_ins_built_is_not_taken_for_a_neuroncores(run: Run) -> None:
+    run.toolchain = {"torch-neuronx": "2.8.0.2.12.22436+standin"}
+    run.variant(ONE)
+    note = next(line for line in show(run.root / "run.yaml", run.root).splitlines() if line.startswith("no release: "))
+    assert "torch-neuronx is 2.8.0.2.12.22436+standin" in note
+    assert note.endswith("times are not a NeuronCore's, and it cannot be packaged")
 
 
 def test_the_table_of_a_run_that_failed(run: Run) -> None:
