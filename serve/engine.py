@@ -9,77 +9,19 @@ alone, so a slot needs no reset and its neighbours do not matter.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
-from typing import Literal
-
-import numpy as np
-import numpy.typing as npt
 
 from serve.errors import ServeError
 from serve.fit import check_fit
 from serve.manifest import Manifest, verify
+from serve.request import Request, Score, Token, score
 from serve.runtime import Runtime, load
-from serve.sampling import GREEDY, Sampler, Sampling, log_softmax, top
+from serve.sampling import GREEDY, Sampler, Sampling
 from serve.steps import Steps
 from serve.tables import HostTables
 
-Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One generated token; `logprob` and `top` are there when log-probabilities were asked for."""
-
-    id: int
-    logprob: float | None = None
-    top: tuple[tuple[int, float], ...] = ()
-    finish: Literal["stop", "length"] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """What the model says after one prompt token: its own choice, and the log-probability of the next token."""
-
-    argmax: int
-    logprob: float | None
-    top: tuple[tuple[int, float], ...]
-
-
-@dataclass(eq=False)
-class Request:
-    """A prompt on its way through a slot; `made` collects its tokens for whoever asked."""
-
-    ids: list[int]
-    budget: int
-    sampler: Sampler
-    stops: frozenset[int]
-    top_logprobs: int | None
-    made: deque[Token] = field(default_factory=deque)
-    count: int = 0
-    filled: int = 0  # prompt tokens whose rows are written
-    last: int = -1  # the token that the next decode step takes
-    done: bool = False
-
-    @property
-    def position(self) -> int:
-        """Where the next decode step writes."""
-        return len(self.ids) + self.count - 1
-
-    def take(self, logits: Floats) -> None:
-        """Choose a token from `logits` [V] and note whether it is the last one."""
-        allowed = self.sampler.allowed(logits)
-        self.last = self.sampler.choose(allowed)
-        self.count += 1
-        finish: Literal["stop", "length"] | None = None
-        if self.last in self.stops:
-            finish = "stop"
-        elif self.count == self.budget:
-            finish = "length"
-        # A request may be cancelled in the middle of a step: its token is no reason to go on.
-        self.done = self.done or finish is not None
-        self.made.append(_token(self.last, allowed, self.top_logprobs, finish))
+__all__ = ["Engine", "Request", "Score", "Token"]
 
 
 class Engine:
@@ -114,19 +56,23 @@ class Engine:
         sampling: Sampling = GREEDY,
         stop_ids: frozenset[int] | None = None,
         top_logprobs: int | None = None,
+        top_scores: int | None = None,
     ) -> Request:
         """Queue a request to continue `ids` by up to `max_new` tokens, or until both fill `kv_max` positions.
 
-        A token of `stop_ids` (the checkpoint's own when None) ends the answer and is its last token, with finish
-        "stop". ServeError when the prompt is empty, does not fit, or holds an id outside the vocabulary, or when
-        `max_new` is less than 1.
+        Requests get their slots in the order of their submission. A token of `stop_ids` (the checkpoint's own when
+        None) ends the answer and is its last token, with finish "stop". With `top_scores` the prompt is scored on its
+        way, one decode step a token, and `max_new` may be 0. ServeError when the prompt is empty, does not fit, or
+        holds an id outside the vocabulary, or when `max_new` is less than 1.
         """
-        self._check(ids, self.kv_max - 1)
-        if max_new < 1:
-            raise ServeError(f"max_new is {max_new}; 1 or more is accepted")
+        least = 1 if top_scores is None else 0
+        if max_new < least:
+            raise ServeError(f"max_new is {max_new}; {least} or more is accepted")
+        self._check(ids, self.kv_max - min(max_new, 1))
+        self._check_vocabulary("logit_bias", (token for token, _ in sampling.logit_bias))
         stops = frozenset(self.manifest.tokens.stop) if stop_ids is None else stop_ids
-        sampler = Sampler(sampling, self.manifest.tokens.suppress)
-        request = Request(list(ids), min(max_new, self.kv_max - len(ids)), sampler, stops, top_logprobs)
+        sampler = Sampler(sampling, self.manifest.tokens.suppress, ids)
+        request = Request(list(ids), min(max_new, self.kv_max - len(ids)), sampler, stops, top_logprobs, top_scores)
         self._waiting.append(request)
         return request
 
@@ -138,14 +84,14 @@ class Engine:
         self._release()
         self._admit()
         # A request whose prompt is done before this step decodes in it; one that finishes its prefill now has a token.
-        decoding = {slot: request for slot, request in self._running.items() if request.count}
-        filling = next((slot for slot, request in self._running.items() if not request.count), None)
+        decoding = {slot: request for slot, request in self._running.items() if not request.filling}
+        filling = next((slot for slot, request in self._running.items() if request.filling), None)
         if filling is not None:
             self._prefill(filling, self._running[filling])
         if decoding:
-            logits = self._steps.decode({slot: (r.last, r.position) for slot, r in decoding.items()})
+            logits = self._steps.decode({slot: request.next for slot, request in decoding.items()})
             for slot, request in decoding.items():
-                request.take(logits[slot])
+                request.advance(logits[slot])
         return filling is not None or bool(decoding)
 
     def cancel(self, request: Request) -> None:
@@ -200,12 +146,17 @@ class Engine:
         scores = []
         for position, token in enumerate(ids):
             logits = sampler.allowed(self._steps.decode({slot: (token, position)})[slot])
-            log_probabilities = log_softmax(logits)
             following = ids[position + 1] if position + 1 < len(ids) else None
-            logprob = None if following is None else float(log_probabilities[following])
-            scores.append(Score(sampler.choose(logits), logprob, top(log_probabilities, top_logprobs)))
+            scores.append(score(logits, following, top_logprobs))
         self._free.rotate(-1)
         return scores
+
+    @property
+    def room(self) -> int:
+        """How many requests more the next step would admit."""
+        ending = sum(request.done for request in self._running.values())
+        waiting = sum(not request.done for request in self._waiting)
+        return max(0, len(self._free) + ending - waiting)
 
     @property
     def device_seconds(self) -> float:
@@ -237,14 +188,10 @@ class Engine:
     def _check(self, ids: Sequence[int], room: int) -> None:
         if not 1 <= len(ids) <= room:
             raise ServeError(f"the prompt has {len(ids)} tokens; 1 to {room} are accepted by this artifact")
+        self._check_vocabulary("the prompt", ids)
+
+    def _check_vocabulary(self, what: str, ids: Iterable[int]) -> None:
         vocabulary = self.manifest.model.vocab_size
         for token in ids:
             if not 0 <= token < vocabulary:
-                raise ServeError(f"the prompt holds token id {token}; 0 to {vocabulary - 1} are accepted")
-
-
-def _token(chosen: int, logits: Floats, top_logprobs: int | None, finish: Literal["stop", "length"] | None) -> Token:
-    if top_logprobs is None:
-        return Token(chosen, finish=finish)
-    log_probabilities = log_softmax(logits)
-    return Token(chosen, float(log_probabilities[chosen]), top(log_probabilities, top_logprobs), finish)
+                raise ServeError(f"{what} holds token id {token}; 0 to {vocabulary - 1} are accepted")

@@ -199,6 +199,68 @@ def test_scores_come_from_decode_steps_one_per_token(tmp_path: Path) -> None:
     assert len(engine.score([5] * KV_MAX)) == KV_MAX
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_scored_prompt_is_scored_and_continued_beside_others(tmp_path: Path, data: st.DataObject) -> None:
+    batch = data.draw(st.integers(1, 3))
+    made_for = fakes.manifest(KV_MAX, BUCKET, WINDOW, RING, batch=batch)
+    engine = fakes.engine(tmp_path, made_for, Context(made_for))
+    prompts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=KV_MAX - 1)
+    asked = data.draw(st.lists(st.tuples(prompts, st.integers(0, 4), st.booleans()), min_size=1, max_size=5))
+    sent = []
+    for ids, wanted, scored in asked:
+        top_scores = 2 if scored else None
+        budget = wanted if scored else wanted + 1
+        sent.append(engine.submit(ids, max_new=budget, stop_ids=NO_STOP, top_logprobs=1, top_scores=top_scores))
+    while engine.step():
+        pass
+    for (ids, wanted, scored), request in zip(asked, sent, strict=True):
+        assert request.done
+        assert list(request.scores) == (engine.score(ids, top_logprobs=2) if scored else [])
+        budget = wanted if scored else wanted + 1
+        alone = engine.generate(ids, max_new=budget, stop_ids=NO_STOP, top_logprobs=1) if budget else ()
+        assert list(request.made) == list(alone)
+
+
+def test_a_prompt_may_fill_every_row_when_it_is_only_scored(tmp_path: Path) -> None:
+    engine, _ = recorded(tmp_path)
+    request = engine.submit([5] * KV_MAX, max_new=0, top_scores=0)
+    while engine.step():
+        pass
+    assert (len(request.scores), len(request.made)) == (KV_MAX, 0)
+    with pytest.raises(ServeError, match="12 tokens; 1 to 11 are accepted"):
+        engine.submit([5] * KV_MAX, max_new=1, top_scores=0)
+    with pytest.raises(ServeError, match="max_new is -1; 0 or more"):
+        engine.submit([5], max_new=-1, top_scores=0)
+
+
+def test_room_counts_what_the_next_step_admits(tmp_path: Path) -> None:
+    engine, _ = recorded(tmp_path, batch=2)
+    assert engine.room == 2
+    first = engine.submit([5], max_new=5)
+    assert engine.room == 1
+    engine.submit([5], max_new=5)
+    third = engine.submit([5], max_new=5)
+    assert engine.room == 0
+    engine.step()
+    engine.cancel(third)
+    assert engine.room == 0
+    engine.cancel(first)
+    assert engine.room == 1
+
+
+def test_biases_and_penalties_shape_what_is_chosen_and_told(tmp_path: Path) -> None:
+    engine, _ = recorded(tmp_path)
+    sampling = Sampling(logit_bias=((9, -CHOSEN - 1), (3, 2.0)), presence_penalty=2.0)
+    tokens = list(engine.generate([5], max_new=3, sampling=sampling, top_logprobs=1))
+    # 3 leads by its bias, then both are level with or below the others, of which the lowest comes first.
+    assert [token.id for token in tokens] == [3, 0, 1]
+    total = math.log(math.exp(2.0) + math.exp(-1.0) + (VOCABULARY - 2))
+    assert tokens[0].logprob == pytest.approx(2.0 - total, rel=1e-5)
+    with pytest.raises(ServeError, match="logit_bias holds token id 50"):
+        engine.submit([5], max_new=1, sampling=Sampling(logit_bias=((VOCABULARY, 1.0),)))
+
+
 def test_sampling_is_seeded_per_request(tmp_path: Path) -> None:
     engine, _ = recorded(tmp_path)
 

@@ -103,6 +103,64 @@ def test_suppressed_ids_have_no_chance() -> None:
     assert (logits == before).all()
 
 
+@pytest.mark.parametrize("rate", [0.5, 1.3, 10.0])
+def test_the_repetition_penalty_is_the_librarys(rate: float) -> None:
+    logits = random_logits(4)
+    seen = [3, 17, 3, 250]
+    sampler = Sampler(Sampling(repetition_penalty=rate), (), seen)
+    expected = library.RepetitionPenaltyLogitsProcessor(rate)(torch.tensor([seen]), torch.from_numpy(logits)[None])
+    np.testing.assert_allclose(sampler.shaped(logits), expected[0].numpy(), rtol=1e-6)
+    assert (logits == random_logits(4)).all()
+
+
+def test_counted_penalties_are_openais_formula() -> None:
+    # mu[j] - c[j] * alpha_frequency - float(c[j] > 0) * alpha_presence, over the answer alone.
+    logits = np.zeros(6, np.float32)
+    sampler = Sampler(Sampling(frequency_penalty=0.5, presence_penalty=0.25), (), [5])
+    one_hot = np.eye(6, dtype=np.float32)
+    for token in (2, 2, 4, 2):
+        sampler.choose(9 * one_hot[token])
+    assert sampler.shaped(logits).tolist() == [0, 0, -1.75, 0, -0.75, 0]
+
+
+def test_biases_are_added_and_bring_no_suppressed_id_back() -> None:
+    logits = random_logits(5)
+    sampler = Sampler(Sampling(logit_bias=((7, 100.0), (8, -100.0), (9, 100.0))), (9,))
+    shaped = sampler.shaped(sampler.allowed(logits))
+    assert sampler.choose(shaped) == 7
+    assert shaped[9] == -math.inf
+    assert shaped[8] == pytest.approx(logits[8] - 100)
+    assert (np.delete(shaped, [7, 8, 9]) == np.delete(logits, [7, 8, 9])).all()
+
+
+def test_penalties_do_not_outlast_a_request() -> None:
+    logits = np.array([1.0, 0.9], np.float32)
+    for _ in range(2):
+        sampler = Sampler(Sampling(presence_penalty=1.0), ())
+        assert [sampler.choose(sampler.shaped(logits)) for _ in range(2)] == [0, 1]
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-30, 1e-3])
+def test_the_lowest_temperatures_are_greedy(temperature: float) -> None:
+    logits = random_logits(6)
+    with np.errstate(all="raise", under="ignore"):
+        probabilities = Sampler(Sampling(temperature=temperature, top_p=0.9), ()).probabilities(logits)
+    assert probabilities.argmax() == logits.argmax()
+    assert probabilities.sum() == 1.0
+
+
+def test_seeds_of_any_sign_and_several_are_seeds() -> None:
+    logits = random_logits(7)
+
+    def draws(seed: int | tuple[int, ...]) -> list[int]:
+        sampler = Sampler(Sampling(temperature=2.0, seed=seed), ())
+        return [sampler.choose(logits) for _ in range(20)]
+
+    assert draws(-1) == draws(-1)
+    assert draws((-1, 0)) == draws(-1)
+    assert len({tuple(draws(seed)) for seed in (-1, 1, 2**63, (1, 1), (1, 2))}) == 5
+
+
 def test_greedy_takes_the_lowest_of_equal_ids() -> None:
     assert Sampler(GREEDY, ()).choose(np.array([0.0, 2.0, 1.0, 2.0], np.float32)) == 1
 

@@ -1,0 +1,21 @@
+"""A small checkpoint's text files, made once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.serve.http.scripted import write_text
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("served")
+    write_text(made)
+    return made
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
