@@ -16,9 +16,12 @@ COMPILE := uv pip compile --quiet --python-version 3.11 --python-platform x86_64
 # More flags for snakemake: make demo ARGS='--cores 1'.
 ARGS ?=
 BASE ?= config/demo.yaml
+DEMO := results/demo/release/demo
 # What `make doctor` looks at the machine for: cpu, inf2-build, inf2-serve; and flags of the probe of `make hardware`.
 ROLE ?= cpu
 PROBE ?=
+# More flags for the server: make serve SERVE='--port 9000'.
+SERVE ?=
 # What the machine has: an environment that is active, else .venv, else the bare interpreter.
 HERE = $(or $(if $(VIRTUAL_ENV),$(VIRTUAL_ENV)/bin/python),$(wildcard $(VENV)/bin/python),$(PYTHON))
 # `make lock-inf2` alone uses it.
@@ -41,7 +44,7 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke kinds demo-inf2 doctor hardware bench-full variant test soak lint lock lock-inf2 system clean
+.PHONY: help venv demo smoke kinds serve demo-inf2 doctor hardware bench-full variant test soak lint lock lock-inf2 system clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -67,6 +70,11 @@ smoke: $(STAMP)  ## the line at its smallest size
 
 kinds: $(STAMP)  ## the line for every other kind of the family: E4B, 12B, 26B-A4B, 31B in small
 	@$(call line,config/kinds.yaml)
+
+serve: $(STAMP)  ## the demo's release on http://127.0.0.1:8080, built first if it is not there: SERVE='--port 9000'
+	@( $(call line,config/demo.yaml) )
+	latest=$$($(PY) -c 'import json, sys; print(json.load(open(sys.argv[1]))["latest"])' $(DEMO)/release.json)
+	exec $(PY) -m serve $(DEMO)/variants/$$latest $(SERVE)
 
 demo-inf2: $(STAMP)  ## target inf2 on stand-ins of the Neuron SDK, up to the measurement: what they build is no release
 	@$(call line,config/demo-inf2.yaml,measured,$(PY) -m tests.standins)

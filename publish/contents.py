@@ -16,6 +16,7 @@ from ledger.receipts import Receipt, Ref
 from ledger.store import Store
 from publish.gate import Admitted
 from serve.manifest import MANIFEST
+from serve.service.start import SELFCHECK, SelfCheck
 
 # The code that ships with a release is part of this stage's source.
 DATA_FILES: tuple[str, ...] = ("../serve/*.py", "../serve/**/*.py", "../envs/serve-cpu.txt")
@@ -47,11 +48,15 @@ def contents(variants: Sequence[Admitted], fetch: Receipt, store: Store, texts: 
 
 
 def _variant(variant: Admitted, store: Store) -> Iterator[tuple[str, Ref]]:
-    """The manifest, the files it names (wherever they lie in the release), and the receipts."""
+    """The manifest, the files it names (wherever they lie in the release), the known answer, and the receipts."""
     folder = f"variants/{variant.name}"
     yield f"{folder}/{MANIFEST}", variant.receipts["assemble"].outputs[MANIFEST]
     for file in variant.manifest.files():
         yield posixpath.normpath(f"{folder}/{file.path}"), Ref(sha256=file.sha256, bytes=file.bytes)
+    # None where the oracle was decided nowhere: the server then says that it has nothing to check itself with.
+    if (known := variant.receipts["parity"].facts["selfcheck"]) is not None:
+        text = SelfCheck.model_validate(known).model_dump_json() + "\n"
+        yield f"{folder}/{SELFCHECK}", store.put_bytes(text.encode())
     for stage, receipt in variant.receipts.items():
         text = json.dumps(receipt.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         yield f"{folder}/receipts/{stage}.json", store.put_bytes(text.encode())

@@ -24,6 +24,7 @@ from serve.manifest import MANIFEST
 from validate import parity_cli
 from validate.findings import sentences
 from validate.records import Oracle, PromptSet
+from validate.selfcheck import selfcheck
 from validate.subject import examine
 
 ORACLE_ONLY = frozenset({"torch", "transformers"})
@@ -34,7 +35,8 @@ ORACLE_ONLY_BESIDE_NEURON = frozenset({"transformers.modeling_utils"})
 class Recipe(BaseModel):
     """Limits that were declared before the run, each for one dtype and ignored by the other.
 
-    `epsilon`, in logits, exempts tokens of bfloat16; `logprob_tolerance`, in nats, binds float32.
+    `epsilon`, in logits, exempts tokens of bfloat16; `logprob_tolerance`, in nats, binds float32. The answer that a
+    server checks itself with is recorded as far as the oracle's gaps are not under `epsilon`, in every dtype.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,6 +87,7 @@ def work(job: Job[Recipe], folder: Path) -> Outcome:
             "dtype": recipe.dtype,
             "epsilon": epsilon,
             "logprob_tolerance": tolerance,
+            "selfcheck": selfcheck(asked, oracle, report, recipe.epsilon),
         }
         | host,
         measured={"parts": report.seconds},

@@ -86,6 +86,7 @@ class Line:
             "mismatches": [],
             "exemptions": exemptions,
             "epsilon": 0.5 if exemptions else 0.0,
+            "selfcheck": {"prompt": [2, 7, 5], "tokens": [8, 6, 8]},
             "artifact": manifest.sha256,
         }
         self.record(f"{name}/lower", inputs=("fetch",))

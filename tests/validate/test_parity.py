@@ -79,11 +79,23 @@ def test_a_right_artifact_passes(stage: Stage) -> None:
     assert stage.engine.closed
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_known_answer_is_recorded_as_far_as_the_oracle_was_decided(stage: Stage, dtype: DType) -> None:
+    known = stage.run(dtype, epsilon=0.25).facts["selfcheck"]
+    said = [token.id for token in FakeEngine().generate(known["prompt"], max_new=8, stop_ids=frozenset())]
+    assert (len(known["prompt"]), known["tokens"]) == (9, said)
+
+
+def test_nothing_is_recorded_where_the_oracle_was_undecided(stage: Stage) -> None:
+    assert stage.run("bfloat16", epsilon=0.5).facts["selfcheck"] is None
+
+
 def test_float32_ignores_the_epsilon(stage: Stage) -> None:
     outcome = stage.run("float32", frozenset({6}))
     assert outcome.verdict == "failed"
     assert outcome.message.startswith("oracle: prompt p0, position 2: expected ")
     assert len(outcome.facts["mismatches"]) == 1
+    assert outcome.facts["selfcheck"] is None
 
 
 @pytest.mark.parametrize(("epsilon", "verdict"), [(0.5, "passed"), (0.25, "failed")])
