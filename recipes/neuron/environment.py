@@ -11,7 +11,6 @@ import importlib.util
 import os
 import shutil
 import sys
-import tempfile
 import types
 import uuid
 from collections.abc import Iterator, Mapping
@@ -24,6 +23,8 @@ from ledger.store import Store
 
 TARGET = "inf2"
 FX = "transformers.utils.fx"
+# Bytes of TMPDIR: multiprocessing puts sockets into folders there, and the path of a socket has 107.
+_LONGEST = 60
 # Each changes flags, the graph or where it is cached (SDK documentation: torch-neuron-envvars, neuron-caching; NxD).
 _DROPPED = (
     "NEURON_CC_FLAGS",
@@ -45,7 +46,7 @@ _DROPPED = (
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folders of one build: `work` is its current folder, `short` another name of one inside, for sockets."""
+    """The folders of one build: `work` is its current folder, `short` a short name of one inside, for sockets."""
 
     work: Path
     short: Path
@@ -62,15 +63,15 @@ def workspace(store: Store) -> Iterator[Workspace]:
     work = (store.root / "tmp" / f"neuron-{uuid.uuid4().hex}").resolve()
     temporary = work / "tmp"
     temporary.mkdir(parents=True)
-    # multiprocessing puts a socket into TMPDIR, and a socket's path has 107 bytes.
-    short = Path(tempfile.gettempdir()) / f"neff-{uuid.uuid4().hex[:12]}"
-    short.symlink_to(temporary)
+    # A name that ends with this process, where the folder's own is too long.
+    descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+    fits = len(os.fsencode(temporary)) <= _LONGEST
     try:
-        made = Workspace(work, short)
+        made = Workspace(work, temporary if fits else Path(f"/proc/{os.getpid()}/fd/{descriptor}"))
         made.cache.mkdir()
         yield made
     finally:
-        short.unlink(missing_ok=True)
+        os.close(descriptor)
         shutil.rmtree(work, ignore_errors=True)
 
 

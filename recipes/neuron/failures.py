@@ -12,7 +12,18 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["host memory", "device memory", "cached failure", "operator", "compiler crash", "no device", "unknown"]
+from config.sdk import PINS
+
+Kind = Literal[
+    "host memory",
+    "device memory",
+    "cached failure",
+    "argument",
+    "operator",
+    "compiler crash",
+    "no device",
+    "unknown",
+]
 
 _ENDED = r"(?:status|code|return(?:ed|code)?|signal|failed with)\W{1,4}"
 # In this order: the first that is found is the cause, whatever else the log says after it.
@@ -26,6 +37,7 @@ _SIGNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         ),
     ),
     ("cached failure", re.compile(r"cached failed neff", re.IGNORECASE)),
+    ("argument", re.compile(r"\bNCC_EARG\d{3}\b")),
     ("operator", re.compile(r"\bNCC_E[A-Z]{2,4}\d{3}\b")),
     ("compiler crash", re.compile(r"\bNCC_[A-Z]{3,5}\d{3}\b")),
     (
@@ -40,6 +52,9 @@ _SIGNALS: dict[int, Kind] = {
     signal.SIGSEGV: "compiler crash",
 }
 _CODE = re.compile(r"(?:NCC_)?[A-Z]{3,5}\d{3}")
+# As Python ends a traceback. TorchScript and pybind11 say after it where they were ("At:", frames).
+_RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception)(?:: .*)?")
+_COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 
 _ADVICE: dict[Kind, str] = {
     "host memory": "the compiler needs more memory than the host has; give it more, or swap, or a smaller kv_bucket",
@@ -47,11 +62,13 @@ _ADVICE: dict[Kind, str] = {
     "`python -m recipes.plan` tells what fits",
     "cached failure": "the compiler's cache replayed an earlier failure; each build has a cache of its own, so let no "
     "other process write to the store's tmp folder, and run again",
+    "argument": f"the compiler refuses an argument; take neuronx-cc {PINS['neuronx-cc']}, or mend the flags in "
+    "recipes/neuron/flags.py",
     "operator": "the compiler refuses the graph; the SDK's documentation explains the code, and "
     "`python -m recipes.lint` names the operation",
-    "compiler crash": "the compiler itself failed; another kv_bucket or tp may pass, and AWS will ask for compiler.log",
+    "compiler crash": "the compiler itself failed; another kv_bucket or tp may pass, and AWS will ask for the log",
     "no device": "the SDK wants a Neuron device to build; build on an inf2 instance, or with builder nxd",
-    "unknown": "compiler.log has the whole story",
+    "unknown": "the log has the whole story",
 }
 _TOO_MANY = re.compile(r"NCC_(?:EBVF030|EVRF007|EXTP004)")
 _TOO_MANY_ADVICE = "the graph has too many instructions; take a smaller kv_bucket or a higher tp"
@@ -77,6 +94,8 @@ def classify(returncode: int, log: str) -> Failure:
 
     A signal is the build's own only if the log says nothing: a compiler's end is in the log, and its caller reports it.
     """
+    lines = _COLOUR.sub("", log).splitlines()
+    log = "\n".join(lines)
     for kind, sign in _SIGNS:
         if found := sign.search(log):
             code = found[0] if _CODE.fullmatch(found[0]) else None
@@ -84,8 +103,9 @@ def classify(returncode: int, log: str) -> Failure:
     number = -returncode if returncode < 0 else returncode - 128
     if number in _SIGNALS:
         return Failure(_SIGNALS[number], None, f"the build was ended by {signal.Signals(number).name}")
-    lines = log.strip().splitlines()
-    return Failure("unknown", None, _short(lines[-1]) if lines else f"exit status {returncode}, nothing in the log")
+    lines = [line.strip() for line in lines if line.strip()]
+    said = [line for line in lines if _RAISED.fullmatch(line)] or lines
+    return Failure("unknown", None, _short(said[-1]) if said else f"exit status {returncode}, nothing in the log")
 
 
 def _line_at(log: str, found: re.Match[str]) -> str:
@@ -94,5 +114,5 @@ def _line_at(log: str, found: re.Match[str]) -> str:
 
 
 def _short(line: str) -> str:
-    line = " ".join(line.split())
+    line = "".join(one if one.isprintable() else repr(one)[1:-1] for one in " ".join(line.split()))
     return line if len(line) <= 200 else f"{line[:200]}..."

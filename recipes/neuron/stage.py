@@ -17,7 +17,7 @@ from ledger.stage import Job, Outcome
 from recipes.neuron.environment import Workspace, workspace
 from recipes.neuron.failures import Failure, classify
 from recipes.neuron.flags import compiler_flags
-from recipes.neuron.process import LOG, run_build, sharing
+from recipes.neuron.process import LOG, building, ending, sharing
 from recipes.neuron.versions import installed
 from serve.manifest import GRAPHS, GraphName
 
@@ -43,7 +43,8 @@ class NeuronRecipe(BaseModel):
 
 def toolchain(recipe: NeuronRecipe) -> dict[str, str]:
     """Versions of the SDK and of what makes its input; BadInput when the SDK is not there."""
-    return {name: metadata.version(name) for name in _LIBRARIES} | installed(recipe.builder)
+    with ending():
+        return {name: metadata.version(name) for name in _LIBRARIES} | installed(recipe.builder)
 
 
 def graphs_of(recipe: NeuronRecipe) -> tuple[GraphName, ...]:
@@ -53,19 +54,22 @@ def graphs_of(recipe: NeuronRecipe) -> tuple[GraphName, ...]:
 
 def work(job: Job[NeuronRecipe]) -> Outcome:
     """Build once; a build that the host's memory was too small for, once more, alone and serial."""
-    with sharing(job.store, alone=False):
-        outcome, failure = _attempt(job, serial=False)
-    if failure is None or failure.kind != "host memory":
-        return outcome
-    with sharing(job.store, alone=True):
-        outcome, _ = _attempt(job, serial=True)
+    with ending():
+        with sharing(job.store, alone=False) as lock:
+            outcome, failure = _attempt(job, lock, serial=False)
+        if failure is None or failure.kind != "host memory":
+            return outcome
+        with sharing(job.store, alone=True) as lock:
+            outcome, _ = _attempt(job, lock, serial=True)
     outcome.measured["retried"] = f"{failure.message}; then alone, one compiler at a time"
     return outcome
 
 
-def _attempt(job: Job[NeuronRecipe], *, serial: bool) -> tuple[Outcome, Failure | None]:
-    with workspace(job.store) as space:
-        status, log = run_build(space, _job_file(job, space, serial=serial), serial=serial)
+def _attempt(job: Job[NeuronRecipe], lock: int, *, serial: bool) -> tuple[Outcome, Failure | None]:
+    with (
+        workspace(job.store) as space,
+        building(space, _job_file(job, space, serial=serial), lock, serial=serial) as (status, log),
+    ):
         kept = {LOG: job.store.put_file(space.work / LOG)}
         if status == 0 and (space.work / _BUILT).is_file():
             return _built(job, space, kept), None
@@ -74,7 +78,8 @@ def _attempt(job: Job[NeuronRecipe], *, serial: bool) -> tuple[Outcome, Failure 
             raise BadInput(last[0].removeprefix("error: "))
         failure = classify(status, log)
         facts = _facts(job.recipe) | {"failure": failure.kind, "code": failure.code}
-        return Outcome(outputs=kept, facts=facts, verdict="failed", message=failure.message), failure
+        message = f"{failure.message}; the log is {job.store.path(kept[LOG])}"
+        return Outcome(outputs=kept, facts=facts, verdict="failed", message=message), failure
 
 
 def _job_file(job: Job[NeuronRecipe], space: Workspace, *, serial: bool) -> Path:

@@ -44,6 +44,7 @@ def installed(builder: Builder) -> dict[str, str]:
             env=clean(),
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_TIMEOUT,
             check=False,
         )
@@ -87,7 +88,8 @@ def _module_version(name: str, package: str, api: str) -> str:
             raise BadInput(f"{name} cannot be imported ({error}); {_accepted(package)}") from None
         real = False
     if not real:
-        raise BadInput(f"{package} {version} has no {api}: it is a placeholder of that name; {_accepted(package)}")
+        named = package if version == UNKNOWN else f"{package} {version}"
+        raise BadInput(f"{named} has no {api}: it is a placeholder of that name; {_accepted(package)}")
     return version
 
 
@@ -105,7 +107,12 @@ def _version_of(package: str, module: object) -> str:
 def _compiler_version() -> str:
     try:
         done = subprocess.run(
-            ["neuronx-cc", "--version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False
+            ["neuronx-cc", "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT,
+            check=False,
         )
     except OSError as error:
         raise BadInput(f"neuronx-cc cannot be run ({error.strerror}); {_accepted('neuronx-cc')} on PATH") from None

@@ -67,6 +67,10 @@ def _check_installed() -> None:
             raise BadInput(f"{name} is the placeholder that PyPI holds under this name; {accepted}")
     if importlib.util.find_spec("torch_neuronx") is None:
         raise BadInput(f"torch-neuronx is not installed for {sys.executable}; {accepted}")
+    # By what it does: a placeholder may have no metadata, and a program that the SDK runs may be missing.
+    from recipes.neuron.versions import installed
+
+    installed("trace")
 
 
 if __name__ == "__main__":

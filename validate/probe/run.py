@@ -18,6 +18,7 @@ from validate.probe.question import Question
 
 LEAST = 5.0
 """Seconds below which no question is worth asking."""
+_SHOWN = 60
 
 
 def run(out: Path, tiny: Question, chosen: Sequence[Question], budget: float, say: Callable[[str], None]) -> None:
@@ -51,6 +52,9 @@ def _why(first: Record, host: dict[str, Any], chosen: Sequence[Question]) -> str
     if first.answer == NOT_REACHED:
         return f"the smallest graph (x + 1) was not through: {first.error}; accepted: a larger --budget"
     said = f"the smallest graph (x + 1) does not work here: {first.answer}{f', {first.error}' if first.error else ''}"
+    if holders := host["devices"]["holders"]:
+        who = ", ".join(f"process {one['pid']} ({one['command'][:_SHOWN]})" for one in holders)
+        said = f"{said}; NeuronCores are held by {who}, and a core has one process"
     if not (problem := host["devices"]["problem"]):
         return said
     free = " ".join(one.id for one in chosen if not one.device)

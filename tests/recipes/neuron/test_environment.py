@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from multiprocessing.connection import Listener
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from recipes.neuron.environment import clean, variables, workspace
 
 
 def test_every_build_has_folders_of_its_own_and_leaves_none(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store, shared = Store(tmp_path), Path(tempfile.gettempdir())
+    links = set(shared.glob("neff-*"))
     with workspace(store) as one, workspace(store) as other:
         seen = [variables(space, {}) for space in (one, other)]
         for name in ("NEURON_COMPILE_CACHE_URL", "TMPDIR"):
@@ -26,6 +28,8 @@ def test_every_build_has_folders_of_its_own_and_leaves_none(tmp_path: Path) -> N
         assert Path(seen[0]["TMPDIR"]).resolve().parent == one.work != other.work
         assert Path(seen[0]["NEURON_COMPILE_CACHE_URL"]).parent == one.work
         left = [one.work, other.work, one.short, other.short]
+        # What a killed stage cannot remove.
+        assert set(shared.glob("neff-*")) <= links
     assert not any(os.path.lexists(path) for path in left)
 
 

@@ -25,7 +25,8 @@ CASES = [
     (1, "[XCG815] Estimated peak HBM usage (19.0) exceeds 16GB", "device memory", "XCG815", "higher tp"),
     # for the user to mend
     (1, "[NCC_EVRF001] Operator topk is not supported\nexit status 70", "operator", "NCC_EVRF001", "recipes.lint"),
-    (1, "[NCC_EARG001] bad logical-nc config", "operator", "NCC_EARG001", "documentation"),
+    (1, "[NCC_EARG001] bad logical-nc config", "argument", "NCC_EARG001", "mend the flags in recipes/neuron/"),
+    (70, "[NCC_EARG002] Unrecognized argument: --x\n[F134] ...", "argument", "NCC_EARG002", "neuronx-cc 2.23.6484.0"),
     (1, "[NCC_EVRF007] 12,000,000 instructions", "operator", "NCC_EVRF007", "smaller kv_bucket or a higher tp"),
     # the cause is the line above the envelope
     (1, "[NCC_EVRF001] Operator sort\n[F134] neuronx-cc terminated abnormally", "operator", "NCC_EVRF001", "refuses"),
@@ -60,3 +61,26 @@ def test_the_line_that_says_it_is_quoted_and_cut() -> None:
 def test_numbers_in_ordinary_lines_mean_nothing() -> None:
     log = "loaded 137 weights, -9 dB, code 1372, NCC_E, F1370 rows, status 0\nRuntimeError: boom"
     assert classify(1, log).kind == "unknown"
+
+
+FRAMES = "\n\nAt:\n  /opt/torch/x.py(12): forward\n  <frozen runpy>(198): _run_module_as_main\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        (f"{TRACEBACK}RuntimeError: no lowering of aten::foo{FRAMES}", "RuntimeError: no lowering of aten::foo"),
+        (f"{TRACEBACK}a.b.SomeError: first\n{TRACEBACK}ValueError: then\n  its note\nbye", "ValueError: then"),
+        (f"\x1b[31mTypeError: in red\x1b[0m{FRAMES}", "TypeError: in red"),
+        ("10 %\r20 %\rValueError: after progress\r\n  at some place", "ValueError: after progress"),
+        ("no error of Python\nlast words\n\n", "last words"),
+    ],
+)
+def test_the_reason_is_what_was_raised_and_not_where(log: str, line: str) -> None:
+    assert classify(1, log).line == line
+
+
+def test_what_is_not_for_a_terminal_is_escaped() -> None:
+    assert classify(1, "ValueError: a\x00b\x1b]0;title\x07 \u202e!").line == (
+        r"ValueError: a\x00b\x1b]0;title\x07 \u202e!"
+    )

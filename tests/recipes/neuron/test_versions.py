@@ -113,3 +113,13 @@ def test_an_absent_compiler_is_named(sdk: Sdk) -> None:
 def test_a_compiler_without_a_version_is_none(sdk: Sdk) -> None:
     sdk(REAL, compiler="nothing here")
     assert _refusal("trace").startswith("neuronx-cc --version says 'Python version 3.11.9'")
+
+
+@pytest.mark.parametrize("said", ["no version", "NeuronX Compiler version 2.23.6484.0"])
+def test_a_compiler_that_prints_bytes_is_named_or_understood(sdk: Sdk, tmp_path: Path, said: str) -> None:
+    sdk(REAL)
+    (tmp_path / "bin/neuronx-cc").write_text(f"#!/bin/sh\nprintf '{said}\\n\\377\\376\\n'\n")
+    if said == "no version":
+        assert _refusal("trace").startswith("neuronx-cc --version says '\ufffd\ufffd'; accepted: 2.23.6484.0")
+    else:
+        assert installed("trace")["neuronx-cc"] == "2.23.6484.0"

@@ -126,6 +126,26 @@ def test_a_placeholder_is_refused_by_name(tmp_path: Path) -> None:
     assert done.stderr.startswith("error: torch-neuronx is the placeholder that PyPI holds under this name; accepted: ")
 
 
+def test_a_placeholder_without_metadata_is_refused_by_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/torch_neuronx.py").touch()
+    done, _ = _probe(tmp_path / "p.json", PYTHONPATH=str(tmp_path / "site"))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: torch-neuronx has no trace: it is a placeholder of that name; accepted: ")
+    assert not list(tmp_path.glob("p.json*"))
+
+
+def test_a_program_that_the_sdk_lacks_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/neuronx-cc").symlink_to(ROOT / "tests/standins/bin/neuronx-cc")
+    done, _ = _probe(tmp_path / "p.json", PATH=os.pathsep.join([str(tmp_path / "bin"), "/usr/bin", "/bin"]))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: torch_neuronx cannot be imported (libneuronpjrt-path is not on PATH")
+    assert not list(tmp_path.glob("p.json*"))
+
+
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from ledger.errors import GateFailed
+from tests.standins import environment
 from validate.probe.question import Question
 from validate.probe.run import run
 
@@ -53,6 +55,21 @@ def test_it_stops_with_one_sentence_when_the_first_question_fails(tmp_path: Path
     sentence = str(caught.value)
     assert sentence.startswith("the smallest graph (x + 1) does not work here: failed, ValueError: first line")
     assert "\n" not in sentence and _answers(out) == {"raise_it": "failed"}
+
+
+def test_who_holds_the_cores_is_in_the_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "host"
+    (root / "cores").mkdir(parents=True)
+    monkeypatch.setenv("STANDIN_ROOT", str(root))
+    monkeypatch.setenv("PATH", environment()["PATH"])
+    with (root / "cores/0").open("w") as held:
+        held.write(str(os.getpid()))
+        held.flush()
+        with pytest.raises(GateFailed, match=f"; NeuronCores are held by process {os.getpid()} "):
+            _run(tmp_path / "probe.json", "raise_it", ["fine"])
+    with pytest.raises(GateFailed) as caught:
+        _run(tmp_path / "probe.json", "raise_it", ["fine"])
+    assert "held by" not in str(caught.value)
 
 
 def test_questions_that_need_no_device_are_asked_all_the_same(tmp_path: Path) -> None:
