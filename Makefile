@@ -9,6 +9,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 # Named after the lock's content: a changed lock makes a new environment, a mere checkout does not.
 STAMP := $(VENV)/lock-$(shell sha256sum envs/cpu.txt | cut -c1-16)
+SUITES := $(VENV)/suites/in-$(shell sha256sum envs/suites.in | cut -c1-16)
 # `make lock` alone uses it.
 UV := uv==0.13.9
 COMPILE := uv pip compile --quiet --python-version 3.11 --python-platform x86_64-unknown-linux-gnu \
@@ -44,7 +45,7 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke kinds serve demo-inf2 doctor hardware bench-full variant test soak lint lock lock-inf2 system clean
+.PHONY: help venv demo smoke kinds serve demo-inf2 doctor hardware bench-full bench-serve suites variant test soak lint lock lock-inf2 system clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -94,6 +95,20 @@ bench-full: $(STAMP)  ## E2B at true size with random weights: built, judged, me
 	@$(PY) -m recipes.recover config/full.yaml
 	@$(PY) -m snakemake built results/full/receipts/e2b/float32/parity.json $(ARGS) --configfile config/full.yaml
 	@$(PY) -m validate.bench.full config/full.yaml --out results/bench-full/summary.json
+
+bench-serve: $(STAMP)  ## the server under load, beside the engine alone; make demo before it
+	@artifacts=results/demo/build/demo/variants
+	$(PY) -m validate.bench.serve $$artifacts/512-128 $$artifacts/batch4 --fetch results/demo/receipts/demo/fetch.json \
+		--out results/serve/summary.json
+
+suites: $(STAMP) $(SUITES)  ## others' suites against a server: openai, schemathesis, lm-eval, guidellm
+	@$(PY) -m tests.suites --tools $(VENV)/suites/bin
+
+$(SUITES): | $(STAMP)
+	@rm -rf $(VENV)/suites
+	@$(PYTHON) -m venv $(VENV)/suites
+	@$(VENV)/suites/bin/pip install --quiet -r envs/suites.in
+	@touch $@
 
 variant: $(STAMP)  ## the line for one more point: KV_MAX=1024 KV_BUCKET=256 [FLAGS='--tp 2'] [BASE=config/demo.yaml]
 	@[[ -n "$(KV_MAX)" && -n "$(KV_BUCKET)" ]] || \

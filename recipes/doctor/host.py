@@ -107,7 +107,7 @@ def compiler() -> tuple[str | None, str]:
     if (program := find("neuronx-cc")) is None:
         return None, "not on PATH"
     code, out, err = ask(program, "--version")
-    match = re.search(r"version (\d+\.\d+\S*)", out + err)
+    match = re.search(r"(?<![\w.])(\d+\.\d+\.\S*\w)", out + err)
     said = " ".join((out + err).split())[:200] or "nothing"
     return (match[1] if match and code == 0 else None), said
 

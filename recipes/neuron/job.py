@@ -44,7 +44,7 @@ class BuildJob(BaseModel):
     def module(self, graph: GraphName) -> StepModule:
         """The module of one of the graphs, without weights."""
         text_config: dict[str, Any] = json.loads(self.config.read_bytes())["text_config"]
-        return step_module(text_config, self.signature(graph), self.tp, self.dtype, self.kv)
+        return step_module(text_config, self.signature(graph), self.tp, self.dtype, self.kv).eval()
 
     def example(self, graph: GraphName) -> tuple[Any, ...]:
         """Tensors that fix the graph's inputs."""

@@ -31,6 +31,9 @@ _NEEDED: dict[str, tuple[str, str, str]] = {
     "nxd": ("neuronx_distributed.trace.model_builder", "neuronx-distributed", "ModelBuilder"),
     "parallel": ("neuronx_distributed.trace", "neuronx-distributed", "parallel_model_trace"),
 }
+_ANSWER = "versions: "
+# The first number with two dots, on a line that is not about Python.
+_VERSION = re.compile(r"^(?!python)[^\n]*?(?<![\w.])(\d+\.\d+\.\S*\w)", re.MULTILINE | re.IGNORECASE)
 _TIMEOUT = 600  # seconds; a first import from a cold network disk takes minutes
 
 
@@ -48,13 +51,14 @@ def installed(builder: Builder) -> dict[str, str]:
             timeout=_TIMEOUT,
             check=False,
         )
-    lines = asked.stdout.strip().splitlines()
+    # The SDK may print before and after the answer.
+    answers = [line for line in asked.stdout.splitlines() if line.startswith(_ANSWER)]
     if asked.returncode == BadInput.exit_code and "error: " in asked.stderr:
         raise BadInput(asked.stderr.strip().splitlines()[-1].removeprefix("error: "))
-    if asked.returncode or not lines:
+    if asked.returncode or not answers:
         last = (asked.stderr.strip().splitlines() or [f"exit {asked.returncode}"])[-1]
         raise BadInput(f"the Neuron SDK cannot be imported ({last}); accepted: SDK {SDK} from {SOURCE}")
-    versions: dict[str, str] = json.loads(lines[-1])
+    versions: dict[str, str] = json.loads(answers[-1].removeprefix(_ANSWER))
     return versions
 
 
@@ -116,12 +120,9 @@ def _compiler_version() -> str:
         )
     except OSError as error:
         raise BadInput(f"neuronx-cc cannot be run ({error.strerror}); {_accepted('neuronx-cc')} on PATH") from None
-    said = done.stdout + done.stderr
-    version = re.search(r"(?:compiler|neuronx-cc) version:?\s+(\d\S*)", said, re.IGNORECASE)
-    if done.returncode or version is None:
-        shown = (said.strip().splitlines() or ["nothing"])[-1]
-        raise BadInput(f"neuronx-cc --version says {shown!r}; {_accepted('neuronx-cc')} on PATH")
-    return version[1]
+    # What --version prints is not documented: a compiler that does not tell is unknown, which no release is made with.
+    version = _VERSION.search(done.stdout + done.stderr)
+    return version[1] if done.returncode == 0 and version else UNKNOWN
 
 
 def _accepted(package: str) -> str:
@@ -135,7 +136,7 @@ def _line(error: Exception) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the versions as one line of JSON."""
     (builder,) = sys.argv[1:] if argv is None else argv
-    sys.stdout.write(json.dumps(_report(builder)) + "\n")
+    sys.stdout.write(f"{_ANSWER}{json.dumps(_report(builder))}\n")
     return 0
 
 

@@ -24,6 +24,10 @@ _RETRY = {
     "retry-after": {"description": "seconds", "schema": {"type": "string"}},
     "retry-after-ms": {"description": "milliseconds", "schema": {"type": "string"}},
 }
+# An event as clients of server-sent events parse it.
+_EVENT = {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]}
+# What pydantic calls a bound that stands outside of a validator, and JSON Schema does not know.
+_BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 
 
 def errors(*statuses: int) -> Responses:
@@ -42,7 +46,7 @@ COMPLETION_ERRORS = errors(400, 401, 404, 413, 429, 500, 503)
 def streamed(what: str) -> Responses:
     """The second content type of a route that answers with events when `stream` is true."""
     words = f"with `stream` true: server-sent events, {what}; an error that comes late is an event with the key `error`"
-    return {200: {"content": {"text/event-stream": {"schema": {"type": "string", "description": words}}}}}
+    return {200: {"content": {"text/event-stream": {"schema": _EVENT | {"description": words}}}}}
 
 
 def desk_of(request: Request) -> Desk:
@@ -63,5 +67,17 @@ def document(app: FastAPI) -> dict[str, Any]:
         if app.state.desk.settings.api_key:
             made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
             made["security"] = [{"key": []}]
-        app.openapi_schema = made
+        app.openapi_schema = _bounded(made)
     return app.openapi_schema
+
+
+def _bounded(node: Any) -> Any:
+    """`node` with every bound under the name that JSON Schema has for it."""
+    if isinstance(node, list):
+        return [_bounded(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    number = node.get("type") in ("integer", "number")
+    found = {_BOUNDS.get(name, name) if number else name: _bounded(value) for name, value in node.items()}
+    # Keys that match no pattern are refused; without this the document would allow them anything.
+    return found | ({"additionalProperties": False} if "patternProperties" in node else {})

@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from serve.manifest import GraphName, Manifest
+from serve.errors import ServeError
+from serve.manifest import MANIFEST, GraphName, Manifest
 
 Inputs = Mapping[str, npt.NDArray[np.generic]]
 
@@ -32,7 +33,13 @@ class Runtime(Protocol):
 
 def load(folder: Path, manifest: Manifest) -> Runtime:
     """The runtime for the artifact's target; ServeError when this host has none."""
-    if manifest.variant.target == "cpu":
+    point = manifest.variant
+    if point.target == "cpu":
+        if point.builder != "xla":
+            raise ServeError(
+                f"{folder / MANIFEST}: variant.target: found cpu with variant.builder {point.builder}; "
+                "accepted: inf2, or builder xla"
+            )
         from serve.runtime.cpu import CpuRuntime
 
         return CpuRuntime(folder, manifest)

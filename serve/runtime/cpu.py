@@ -106,7 +106,12 @@ class CpuRuntime:
 
 
 def _program(client: Client, folder: Path, graph: Graph) -> Program:
-    """The stored executable where this CPU can run it, else the module compiled here."""
-    if graph.executable is not None and set(graph.cpu_features) <= set(cpu_features()):
-        return client.load(locate(folder, graph.executable).read_bytes())
-    return client.load(client.compile(locate(folder, graph.modules[0]).read_bytes()))
+    """The stored executable where this CPU can run it, else the module compiled here; ServeError when it is none."""
+    stored = graph.executable if set(graph.cpu_features) <= set(cpu_features()) else None
+    path = locate(folder, stored or graph.modules[0])
+    content = path.read_bytes()
+    try:
+        return client.load(content if stored else client.compile(content))
+    except Exception as error:  # XLA's own kinds, of no public name
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ServeError(f"{path}: XLA:CPU cannot load it ({said}); accepted: a graph built for target cpu") from error

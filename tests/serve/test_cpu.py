@@ -205,6 +205,18 @@ def test_a_step_writes_state_where_it_is(artifact: Path, monkeypatch: pytest.Mon
         (lambda document: document["graphs"].pop("decode"), "graphs: found no decode"),
         (lambda document: document["variant"].update(tp=2), "variant.tp: found 2; accepted: 1"),
         (lambda document: document["variant"].update(target="inf2"), "built for target inf2"),
+        (
+            lambda document: document["variant"].update(builder="nxd"),
+            r"manifest.json: variant.target: found cpu with variant.builder nxd; accepted: inf2, or builder xla$",
+        ),
+        (
+            lambda document: document["graphs"]["decode"].update(executable=document["tables"]),
+            r"^\S*tables\S*: XLA:CPU cannot load it \(INVALID_ARGUMENT: [^\n]*\); accepted: a graph built for target",
+        ),
+        (
+            lambda document: document["graphs"]["decode"].update(executable=None, modules=[document["tables"]]),
+            r"^\S*tables\S*: XLA:CPU cannot load it \([^\n]*\); accepted: a graph built for target cpu$",
+        ),
         (lambda document: parameter(document, "norm.weight").update(shape=[97]), r"weight norm.weight is .*\(97,\)"),
         (
             lambda document: parameter(document, "norm.weight").update(dtype="bfloat16"),

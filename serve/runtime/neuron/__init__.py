@@ -33,6 +33,7 @@ def load(folder: Path, manifest: Manifest) -> NeuronRuntime:
     host = Host.read()
     checks.check_driver(host.driver, neuron.versions)
     checks.check_runtime(host.runtime, neuron.versions)
+    checks.check_choice(host, point.tp, os.environ)
     checks.check_cores(host, point.tp, visible_cores(os.environ))
     with explained(f"{folder}: loading"):
         sdk = checks.imported("torch-neuronx", "torch_neuronx", "trace", neuron.versions)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from serve.errors import ServeError
+from serve.runtime.neuron.environment import COUNT, VISIBLE, Environment, visible_cores
 from serve.runtime.neuron.host import Host, package_version
 
 INDEX = "https://pip.repos.neuron.amazonaws.com"
 UNKNOWN = "unknown"  # in a manifest, of a package that said no version where the artifact was built
+
+_HASH = re.compile(r"[0-9a-f]{7,40}")
 
 Versions = Mapping[str, str]
 
@@ -24,15 +28,17 @@ def imported(package: str, name: str, api: str, accepted: Versions) -> Any:
     """
     recorded, root = package_version(package), name.partition(".")[0]
     known = package if recorded is None else f"{package} {recorded}"
-    wanted = f"accepted: {accepted.get(package, UNKNOWN)} of {INDEX}"
+    wanted = f"accepted: {_origin(accepted.get(package, UNKNOWN))}"
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         missing = "is not installed" if recorded is None else f"has no module {root}"
         why = missing if error.name == root else f"cannot be imported ({error})"
         raise ServeError(f"{known} {why}; {wanted}") from error
-    except (ImportError, OSError, RuntimeError) as error:
-        raise ServeError(f"{known} cannot be imported ({' '.join(str(error).split())}); {wanted}") from error
+    except Exception as error:  # a damaged package raises whatever its code runs into
+        said = " ".join(str(error).split())
+        said = said if isinstance(error, (ImportError, OSError, RuntimeError)) else f"{type(error).__name__}: {said}"
+        raise ServeError(f"{known} cannot be imported ({said}); {wanted}") from error
     if not hasattr(module, api):
         raise ServeError(f"{known} has no {api}, so it is another package of that name; {wanted}")
     check_version(package, getattr(sys.modules[root], "__version__", None) or recorded, accepted)
@@ -43,7 +49,7 @@ def check_version(package: str, found: str | None, accepted: Versions) -> None:
     """ServeError for another version than the artifact was built with; wheels of one release differ in their hash."""
     wanted = accepted.get(package, UNKNOWN)
     if found and wanted != UNKNOWN and _public(found) != _public(wanted):
-        raise ServeError(f"{package} is {found}; accepted: {wanted}, which the artifact was built with, of {INDEX}")
+        raise ServeError(f"{package} is {found}; accepted: {_origin(wanted)}, which the artifact was built with")
 
 
 def check_driver(found: str | None, accepted: Versions) -> None:
@@ -58,6 +64,21 @@ def check_runtime(found: str | None, accepted: Versions) -> None:
     wanted = accepted.get("runtime")
     if found and wanted and (numbers := _numbers(found)) and numbers != _numbers(wanted):
         raise ServeError(f"the Neuron runtime (aws-neuronx-runtime-lib) is {found}; accepted: {wanted}")
+
+
+def check_choice(host: Host, tp: int, environment: Environment) -> None:
+    """ServeError when the user chose a core that this host lacks, or more cores than it has; nothing if not known."""
+    cores = sorted(core for device in host.devices or () for core in device.cores)
+    if not cores:
+        return
+    visible = visible_cores(environment)
+    if visible is not None and not visible.issubset(cores):
+        raise ServeError(
+            f"{VISIBLE}: found {environment[VISIBLE]}; accepted: {cores[0]} to {cores[-1]}, this host's NeuronCores"
+        )
+    chosen = environment.get(COUNT, "")
+    if visible is None and chosen and tp <= len(cores) < int(chosen):
+        raise ServeError(f"{COUNT}: found {chosen}; accepted: {tp} to {len(cores)}, as this host has {len(cores)}")
 
 
 def check_cores(host: Host, tp: int, visible: frozenset[int] | None) -> None:
@@ -84,6 +105,12 @@ def check_cores(host: Host, tp: int, visible: frozenset[int] | None) -> None:
 def _public(version: str) -> str:
     """A version without its local part, the hash."""
     return version.partition("+")[0]
+
+
+def _origin(version: str) -> str:
+    """A version, and the index where it has it: a local part other than a wheel's hash is somebody else's."""
+    local = version.partition("+")[2]
+    return version if local and not _HASH.fullmatch(local) else f"{version} of {INDEX}"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

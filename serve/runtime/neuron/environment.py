@@ -13,6 +13,8 @@ from serve.errors import ServeError
 Environment = MutableMapping[str, str]
 
 VISIBLE, COUNT = "NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"
+MOST_CORES = 128
+"""No host with NeuronCores has more (trn2.48xlarge: 16 chips of 8)."""
 FLAGS = "NEURON_CC_FLAGS"
 NO_COMPILATION = "--compilation-is-forbidden-while-serving"
 """No option of neuronx-cc: a graph that should be compiled here fails at once instead of taking half an hour."""
@@ -48,7 +50,10 @@ def visible_cores(environment: Environment) -> frozenset[int] | None:
     try:
         for part in text.split(","):
             first, _, last = part.partition("-")
-            cores.update(range(int(first), int(last or first) + 1))
+            chosen = range(int(first), int(last or first) + 1)
+            if chosen and chosen[-1] >= MOST_CORES:
+                raise ServeError(f"{VISIBLE}: found {part.strip()}; accepted: core numbers from 0 to {MOST_CORES - 1}")
+            cores.update(chosen)
     except ValueError as error:
         raise ServeError(f"{VISIBLE}: found {text!r}; accepted: core numbers and ranges, such as 0 or 0-1,3") from error
     return frozenset(cores)

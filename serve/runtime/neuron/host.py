@@ -134,14 +134,23 @@ def parse_devices(text: str) -> tuple[Device, ...]:
     found: list[Device] = []
     document = json.loads(text)
     try:
-        for entry in document or []:
+        for entry in _entries(document):
             first = sum(len(device.cores) for device in found)
             cores = entry.get("neuroncore_ids") or range(first, first + int(entry["nc_count"]))
             processes = tuple(_process(process) for process in entry.get("neuron_processes") or [])
             found.append(Device(tuple(int(core) for core in cores), processes))
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, StopIteration, TypeError) as error:
         raise ValueError("not the list that neuron-ls prints") from error
     return tuple(found)
+
+
+def _entries(document: Any) -> list[dict[str, Any]]:
+    """The chips: a list up to SDK 2.33, and from 2.34 on a list under some key of an object."""
+    if not isinstance(document, dict):
+        return document or []
+    lists = [one for one in document.values() if isinstance(one, list)]
+    # No list at all is another document; lists that are all empty are a host without chips.
+    return next(one for one in lists if one and "nc_count" in one[0]) if not lists or any(lists) else []
 
 
 def _process(entry: dict[str, Any]) -> Process:

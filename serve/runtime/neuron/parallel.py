@@ -18,6 +18,7 @@ from serve.manifest import GraphName, Manifest, locate
 from serve.runtime.neuron.checks import imported
 from serve.runtime.neuron.environment import stand_for_fx
 from serve.runtime.neuron.program import Program
+from serve.runtime.neuron.status import explained
 from serve.runtime.neuron.tensors import leading
 
 
@@ -42,4 +43,5 @@ def load(_sdk: Any, folder: Path, manifest: Manifest) -> Program:
     stand_for_fx(sys.modules)
     versions = manifest.neuron.versions if manifest.neuron else {}
     nxd = imported("neuronx-distributed", "neuronx_distributed.trace", "parallel_model_load", versions)
-    return Parallel(nxd.parallel_model_load(str(paths[0].parent)))
+    with explained(str(paths[0].parent)):
+        return Parallel(nxd.parallel_model_load(str(paths[0].parent)))

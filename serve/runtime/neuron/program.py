@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from serve.manifest import FileRef, GraphName, locate
+from serve.runtime.neuron.status import explained
 
 
 class Program(Protocol):
@@ -20,5 +21,10 @@ class Program(Protocol):
 
 
 def script(folder: Path, ref: FileRef) -> Any:
-    """The TorchScript file behind `ref`; the SDK, imported before, has taught torch what is in it."""
-    return torch.jit.load(str(locate(folder, ref)))  # type: ignore[no-untyped-call]
+    """The TorchScript file behind `ref`; the SDK, imported before, has taught torch what is in it.
+
+    ServeError naming the file when it is none.
+    """
+    path = str(locate(folder, ref))
+    with explained(path):
+        return torch.jit.load(path)  # type: ignore[no-untyped-call]

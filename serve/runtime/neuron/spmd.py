@@ -2,10 +2,14 @@
 
 The weight files are the ranks' own, mapped and never copied on the host. What the SDK's loader does not know it drops,
 and what it misses it may leave at zero, both without an error, so names, shapes and dtypes are compared here first.
+The SDK's own names are the manifest's word (`neuron.weight_keys`): nothing documented tells what a saved model calls
+its weights. The manifest's digest, the artifact's name, covers them; a manifest that lies about them is found out by
+the self-check when the server starts, not here.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ import torch
 
 from serve.errors import ServeError
 from serve.manifest import MANIFEST, GraphName, Manifest, Parameter, locate
+from serve.runtime.neuron.environment import stand_for_fx
 from serve.runtime.neuron.program import Program, script
 from serve.runtime.neuron.tensors import leading, over
 from serve.tensorfile import TensorFile
@@ -39,7 +44,12 @@ def load(_sdk: Any, folder: Path, manifest: Manifest) -> Program:
     """Load the model and give each rank its weights; ServeError when those are not exactly what the graphs need."""
     keys = weight_keys(folder, manifest)
     ranks = [rank_weights(locate(folder, ref), manifest, keys) for ref in manifest.weights]
-    model = script(folder, manifest.graphs["prefill"].modules[0])
+    ref = manifest.graphs["prefill"].modules[0]
+    # The documentation names neuronx_distributed beside ModelBuilder's files: if loading one imports it, it may.
+    stand_for_fx(sys.modules)
+    model = script(folder, ref)
+    if not hasattr(model, "nxd_model"):
+        raise ServeError(f"{folder / ref.path}: found no nxd_model; accepted: a file that ModelBuilder's model made")
     model.nxd_model.initialize(ranks, torch.tensor([0], dtype=torch.int32))
     return Spmd(model)
 

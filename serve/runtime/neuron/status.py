@@ -6,13 +6,14 @@ Codes: Neuron Runtime API, "NRT_STATUS", and its troubleshooting page.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from serve.errors import ServeError
 from serve.runtime.neuron.host import Host
 
 BUSY = "Logical Neuron Core(s) not available"
+MARK, DECLARATION = "<--- HERE", "Declaration:"  # of TorchScript
 _HARDWARE = "the device reports a hardware error; accepted: a healthy device, see dmesg and neuron-monitor"
 
 STATUS: dict[int, tuple[str, str]] = {
@@ -40,6 +41,7 @@ STATUS: dict[int, tuple[str, str]] = {
 }
 _NAMES = {name: code for code, (name, _) in sorted(STATUS.items(), reverse=True)}
 _NAME = re.compile("|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)))
+_ERROR = re.compile(r"(?:[\w.]*(?:Error|Exception)): \S")
 _CODE = re.compile(r"\b(?:status|error)(?:[ _-]?code)?\W{1,3}(\d{1,4})\b|\bNERR\W{1,3}(\d{1,4})\b", re.IGNORECASE)
 
 
@@ -60,17 +62,25 @@ def explained(doing: str) -> Iterator[None]:
 def explain(error: Exception) -> str:
     """One line of `error`, and what it means where that is known."""
     text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
     if BUSY in text:
         holders = ", ".join(map(str, Host.read().others())) or "a process that neuron-ls does not show"
         line = next(line for line in lines if BUSY in line)
         return f"the NeuronCore is held by {holders} ({line}); accepted: a free core for each rank"
     code = status_code(text)
     if code is None:
-        return f"{lines[-1] if lines else type(error).__name__}; accepted: an artifact that this SDK can run"
+        return f"{_telling(lines)}; accepted: an artifact that this SDK can run"
     name, meaning = STATUS[code]
-    line = next((line for line in lines if name in line or str(code) in line), lines[-1])
+    line = next((line for line in lines if name in line or str(code) in line), _telling(lines))
     return f"{name} ({code}), {meaning} (the SDK says: {line})"
+
+
+def _telling(lines: Sequence[str]) -> str:
+    """The line that says what went wrong: TorchScript may put frames, its source or a declaration after it."""
+    errors = [line for line in lines if _ERROR.match(line)]
+    heads = any(DECLARATION in line or line.endswith(MARK) for line in lines)
+    line = errors[-1] if errors else lines[0 if heads else -1]
+    return line.partition(DECLARATION)[0].rstrip(" .")
 
 
 def status_code(text: str) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from serve.errors import ServeError
-from serve.runtime.neuron.checks import check_cores, check_driver, check_runtime, check_version
+from serve.runtime.neuron.checks import check_choice, check_cores, check_driver, check_runtime, check_version, imported
 from serve.runtime.neuron.host import Device, Host, Process
 from tests.serve.neuron.fakes import VERSIONS
 
@@ -50,6 +50,12 @@ PIN, REAL = "2.8.0.2.12.22436", "def trace(): ...\n"
         ("1.0", None, f"torch-neuronx 1.0 has no module torch_neuronx; accepted: {PIN}"),
         (None, "", f"torch-neuronx has no trace, so it is another package of that name; accepted: {PIN}"),
         (None, "import of_none", "torch-neuronx cannot be imported (No module named 'of_none'); accepted"),
+        (
+            PIN,
+            "def def",
+            f"torch-neuronx {PIN} cannot be imported (SyntaxError: invalid syntax (__init__.py, line 1)); ",
+        ),
+        (None, "{}['key']", "torch-neuronx cannot be imported (KeyError: 'key'); accepted"),
         (PIN, "open('/no such library')", f"torch-neuronx {PIN} cannot be imported ([Errno 2] No such file"),
         ("2.9.0.2.12.22436+0f1dac25", REAL, f"torch-neuronx is 2.9.0.2.12.22436+0f1dac25; accepted: {PIN}"),
         (None, REAL + "__version__ = '2.7.0'", f"torch-neuronx is 2.7.0; accepted: {PIN}"),
@@ -72,6 +78,23 @@ def test_what_is_of_the_release_or_says_nothing_is_accepted(
 ) -> None:
     install(tmp_path, recorded, REAL + (f"__version__ = {said!r}" if said is not None else ""))
     assert not serving(tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    ("wanted", "origin"),
+    [
+        (PIN, f"{PIN} of https://pip.repos.neuron.amazonaws.com"),
+        (f"{PIN}+0f1dac25", f"{PIN}+0f1dac25 of https://pip.repos.neuron.amazonaws.com"),
+        (f"{PIN}+standin", f"{PIN}+standin"),
+    ],
+)
+def test_the_index_is_named_for_what_it_has(wanted: str, origin: str) -> None:
+    with pytest.raises(ServeError) as refused:
+        check_version("torch-neuronx", "1.0", {"torch-neuronx": wanted})
+    assert str(refused.value) == f"torch-neuronx is 1.0; accepted: {origin}, which the artifact was built with"
+    with pytest.raises(ServeError) as refused:
+        imported("no-such-package", "no_such_package", "trace", {"no-such-package": wanted})
+    assert str(refused.value) == f"no-such-package is not installed; accepted: {origin}"
 
 
 def test_a_version_that_the_builder_did_not_know_is_no_obstacle() -> None:
@@ -130,7 +153,6 @@ def test_cores_that_may_be_free_are_accepted(devices: list[Device] | None, tp: i
         ([Device((0, 1), (A, B))], 1, None, "0 of this host's 2 NeuronCores are free, held by pid 11 (x), pid 12 ("),
         ([Device((0, 1), (A,))], 2, None, "1 of this host's 2 NeuronCores are free, held by pid 11 (x); accepted: 2"),
         ([Device((0, 1))], 4, None, "2 of this host's 2 NeuronCores are free; accepted: 4 or more"),
-        ([Device((0, 1)), Device((2, 3))], 2, {1, 9}, "1 of this host's 1 NeuronCores among 1,9 are free; accepted: 2"),
         (
             [Device((0, 1), (A, B)), Device((2, 3))],
             1,
@@ -145,6 +167,39 @@ def test_cores_that_cannot_be_free_are_refused(
     with pytest.raises(ServeError) as refused:
         check_cores(Host(tuple(devices)), tp, None if visible is None else frozenset(visible))
     assert str(refused.value).startswith(sentence)
+
+
+ONE_CHIP, NUMBER, LIST = Host((Device((0, 1)),)), "NEURON_RT_NUM_CORES", "NEURON_RT_VISIBLE_CORES"
+
+
+@pytest.mark.parametrize(
+    ("host", "chosen", "sentence"),
+    [
+        (ONE_CHIP, {NUMBER: "9"}, f"{NUMBER}: found 9; accepted: 1 to 2, as this host has 2"),
+        (ONE_CHIP, {LIST: "7"}, f"{LIST}: found 7; accepted: 0 to 1, this host's NeuronCores"),
+        (ONE_CHIP, {LIST: "1-2", NUMBER: "1"}, f"{LIST}: found 1-2; accepted: 0 to 1, this host's NeuronCores"),
+    ],
+)
+def test_a_choice_beyond_the_host_is_refused_by_its_name(host: Host, chosen: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ServeError) as refused:
+        check_choice(host, 1, chosen)
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("host", "tp", "chosen"),
+    [
+        (ONE_CHIP, 1, {}),
+        (ONE_CHIP, 1, {NUMBER: "2"}),
+        (ONE_CHIP, 1, {NUMBER: "0"}),
+        (ONE_CHIP, 1, {LIST: "0-1", NUMBER: "9"}),  # the list wins
+        (ONE_CHIP, 4, {NUMBER: "4"}),  # the artifact's need, of which check_cores speaks
+        (Host(None), 1, {NUMBER: "9", LIST: "7"}),
+        (Host(()), 1, {NUMBER: "9"}),
+    ],
+)
+def test_a_choice_that_the_host_may_have_is_accepted(host: Host, tp: int, chosen: dict[str, str]) -> None:
+    check_choice(host, tp, chosen)
 
 
 def test_a_host_without_devices_is_refused() -> None:

@@ -50,6 +50,9 @@ def test_what_the_user_chose_stays(chosen: dict[str, str]) -> None:
         ({"NEURON_RT_VISIBLE_CORES": "1,1"}, "NEURON_RT_VISIBLE_CORES: found 1,1, 1 cores; accepted: 2 or more"),
         ({"NEURON_RT_VISIBLE_CORES": "all"}, "NEURON_RT_VISIBLE_CORES: found 'all'; accepted: core numbers"),
         ({"NEURON_RT_VISIBLE_CORES": ""}, "NEURON_RT_VISIBLE_CORES: found ''; accepted: core numbers"),
+        ({"NEURON_RT_VISIBLE_CORES": "0,2-128"}, "NEURON_RT_VISIBLE_CORES: found 2-128; accepted: core numbers from 0"),
+        ({"NEURON_RT_VISIBLE_CORES": f"0-{10**30}"}, f"NEURON_RT_VISIBLE_CORES: found 0-{10**30}; accepted: core"),
+        ({"NEURON_RT_VISIBLE_CORES": "5-1"}, "NEURON_RT_VISIBLE_CORES: found 5-1, 0 cores; accepted: 2 or more"),
     ],
 )
 def test_a_choice_that_cannot_serve_is_refused(chosen: dict[str, str], sentence: str) -> None:
@@ -61,6 +64,7 @@ def test_a_choice_that_cannot_serve_is_refused(chosen: dict[str, str], sentence:
 def test_ranges_of_cores() -> None:
     assert visible_cores({}) is None
     assert visible_cores({"NEURON_RT_VISIBLE_CORES": "0-2, 5,7-7"}) == frozenset((0, 1, 2, 5, 7))
+    assert visible_cores({"NEURON_RT_VISIBLE_CORES": "126-127"}) == frozenset((126, 127))
 
 
 def test_the_interpreters_programs_are_found_after_the_users() -> None:

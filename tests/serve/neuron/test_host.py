@@ -162,3 +162,10 @@ def test_the_runtime_library_says_its_version(tmp_path: Path) -> None:
     except FileNotFoundError:
         pytest.skip("no C compiler")
     assert runtime_version((str(library),)) == "2.30.51.0"
+
+
+def test_the_object_that_later_tools_print_has_the_same_chips() -> None:
+    chip = {"neuron_device": 0, "nc_count": 2, "neuron_processes": []}
+    assert parse_devices(json.dumps({"mlas": [], "devices": [chip]})) == parse_devices(json.dumps([chip]))
+    with pytest.raises(ValueError, match="not the list"):
+        parse_devices(json.dumps({"devices": [{"other": 1}]}))

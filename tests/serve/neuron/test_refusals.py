@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.serve.neuron.conftest import NeuronArtifactOf
-from tests.serve.neuron.serving import served
+from tests.serve.neuron.serving import answers, served
 from tests.standins import HERE
 
 Host = dict[str, str]
@@ -68,7 +68,7 @@ def test_a_host_without_devices(artifact: Path, pretended_host: Host, tmp_path: 
     assert "this host has no Neuron device (neuron-ls says: FATA[0000] Failed to discover" in refused(artifact, none)
     # Nobody lists the devices: it is left to the SDK.
     sentence = refused(artifact, without_neuron_ls(none, tmp_path))
-    assert f"{artifact}: loading: NRT_FAILURE (1)" in sentence
+    assert sentence.startswith(f"{artifact}/prefill.pt: NRT_FAILURE (1)")
     assert "no neuron device found" in sentence
 
 
@@ -91,6 +91,13 @@ def test_two_ranks_beside_another_process(neuron_artifact_of: NeuronArtifactOf, 
         assert sentence.startswith(f"1 of this host's 2 NeuronCores are free, held by pid {pid} (")
     one = pretended_host | {"NEURON_RT_VISIBLE_CORES": "1"}
     assert refused(ranks, one).startswith("NEURON_RT_VISIBLE_CORES: found 1, 1 cores; accepted: 2 or more")
+
+
+def test_cores_that_this_host_lacks(artifact: Path, pretended_host: Host) -> None:
+    sentence = refused(artifact, pretended_host | {"NEURON_RT_NUM_CORES": "9"})
+    assert sentence == "NEURON_RT_NUM_CORES: found 9; accepted: 1 to 2, as this host has 2"
+    sentence = refused(artifact, pretended_host | {"NEURON_RT_VISIBLE_CORES": "7"})
+    assert sentence == "NEURON_RT_VISIBLE_CORES: found 7; accepted: 0 to 1, this host's NeuronCores"
 
 
 @contextmanager
@@ -164,12 +171,58 @@ def test_a_file_that_is_no_graph(artifact: Path, pretended_host: Host) -> None:
         document["graphs"]["prefill"]["modules"] = [document["tables"]]
 
     with changed(artifact, other_file) as other:
-        assert f"{other}: loading: " in refused(other, pretended_host)
+        tables = json.loads((other / "manifest.json").read_bytes())["tables"]["path"]
+        assert refused(other, pretended_host).startswith(f"{other / tables}: PytorchStreamReader failed")
+
+
+def test_a_graph_of_another_builder(artifact: Path, neuron_artifact_of: NeuronArtifactOf, pretended_host: Host) -> None:
+    def traced(document: dict[str, Any]) -> None:
+        prefill = json.loads((artifact / "manifest.json").read_bytes())["graphs"]["prefill"]["modules"][0]
+        prefill["path"] = str(artifact / prefill["path"])
+        for graph in document["graphs"].values():
+            graph["modules"] = [prefill]
+
+    with changed(neuron_artifact_of("nxd", "device"), traced) as other:
+        sentence = refused(other, pretended_host)
+        assert sentence == f"{artifact}/prefill.pt: found no nxd_model; accepted: a file that ModelBuilder's model made"
+
+
+def test_graphs_that_changed_places(neuron_artifact_of: NeuronArtifactOf, pretended_host: Host) -> None:
+    def swapped(document: dict[str, Any]) -> None:
+        prefill, decode = (document["graphs"][name] for name in ("prefill", "decode"))
+        prefill["modules"], decode["modules"] = decode["modules"], prefill["modules"]
+
+    with changed(neuron_artifact_of("trace", "host", batch=3), swapped) as other:
+        sentence = refused(other, pretended_host)
+        assert "the prefill graph: " in sentence
+        assert "Declaration" not in sentence
+        assert len(sentence) < 300
+
+
+def test_names_of_weights_that_are_not_the_sdks(neuron_artifact_of: NeuronArtifactOf, pretended_host: Host) -> None:
+    """Nothing tells at load; the recorded answer does."""
+    honest = neuron_artifact_of("nxd", "device")
+    prompt = [2, 3, 5, 7]
+    recorded = json.dumps({"prompt": prompt, "tokens": answers(honest, [prompt], pretended_host, count=12)[0]})
+    code = "import sys, pathlib, serve.service.start as s; s.load(pathlib.Path(sys.argv[1]), print)"
+
+    def exchanged(document: dict[str, Any]) -> None:
+        keys = document["neuron"]["weight_keys"]
+        gate, up = (f"layers.0.mlp.{name}_proj.weight" for name in ("gate", "up"))
+        keys[gate], keys[up] = keys[up], keys[gate]
+
+    for change, words in ((lambda _: None, "self-check passed"), (exchanged, "ServeError: self-check: token 0")):
+        with changed(honest, change) as other:
+            (other / "selfcheck.json").write_text(recorded)
+            command = [sys.executable, "-c", code, str(other)]
+            done = subprocess.run(command, env=pretended_host, capture_output=True, text=True, check=False)
+            assert words in done.stdout + done.stderr
 
 
 def test_a_server_imports_what_it_needs(neuron_artifact_of: NeuronArtifactOf, pretended_host: Host) -> None:
     done = served(neuron_artifact_of("nxd", "device"), [[2, 3]], pretended_host, count=1)
-    modules = {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])["modules"]}
+    loaded = set(json.loads(done.stdout.splitlines()[-1])["modules"]) - {"transformers.utils.fx"}  # our stub
+    modules = {name.partition(".")[0] for name in loaded}
     assert not modules & {"neuronx_distributed", "transformers", "recipes", "ledger", "config", "validate", "publish"}
 
 

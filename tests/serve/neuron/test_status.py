@@ -47,6 +47,38 @@ def test_what_has_no_status_is_quoted() -> None:
     assert explain(KeyError()).startswith("KeyError; accepted: ")
 
 
+FRAMES = """The following operation failed in the TorchScript interpreter.
+Traceback of TorchScript (most recent call last):
+  File "code/__torch__/torch_neuronx/model.py", line 8, in forward
+    return ops.neuron.forward(self.neff)
+           ~~~~~~~~~~~~~~~~~~ <--- HERE
+RuntimeError: ValueError: not a NEFF
+
+At:
+  /tmp/x/load.py(6): <module>
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (FRAMES, "RuntimeError: ValueError: not a NEFF"),
+        ("ValueError: first\nhandling which:\ntorch.jit.Error: second\n  At: x.py(1)", "torch.jit.Error: second"),
+        (
+            "Unknown type name 'Model':\n  File 'code/m.py', line 5\n  a : Model\n      ~~~~~ <--- HERE",
+            "Unknown type name",
+        ),
+        ("forward() takes 7. Declaration: forward(__torch__.M self, Tensor x) -> Tensor", "forward() takes 7; "),
+        ("forward() wants a Tensor.\nValue: 1\nDeclaration: forward(M self)\nCast error", "forward() wants a Tensor; "),
+        ("RuntimeError: forward() takes 7. Declaration: forward(M self)", "RuntimeError: forward() takes 7; "),
+    ],
+)
+def test_the_line_that_says_what_went_wrong_is_quoted(text: str, said: str) -> None:
+    sentence = explain(RuntimeError(text))
+    assert sentence.startswith(said)
+    assert "\n" not in sentence
+
+
 def test_a_busy_core_names_who_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     error = RuntimeError("init\nLogical Neuron Core(s) not available - Requested:1 Available:0\nend")
     monkeypatch.setattr(Host, "read", lambda: Host((Device((0, 1), (Process(31, "python -m serve"),)),)))

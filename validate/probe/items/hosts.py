@@ -78,7 +78,7 @@ def serve_without_compiler(work: Work) -> Answer:
     done = _python(_LOAD, str(Path(work.shared) / "tiny.pt"), variables=variables)
     lines = done.stdout.strip().splitlines()
     if done.returncode == 0 and lines:
-        evidence = json.loads(lines[-1])
+        evidence = json.loads(next(line for line in reversed(lines) if line.startswith("{")))
         return Answer("yes" if evidence["found"] == [1.0, 2.0, 3.0, 4.0] else "no, it answers wrongly", evidence)
     return Answer("no", {"code": done.returncode, "said": done.stderr.strip().splitlines()[-12:]})
 
