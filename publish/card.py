@@ -48,7 +48,10 @@ with, in this folder, an `example.py` such as
     answer = [token.id for token in engine.generate(ids, max_new=64)]
     print(tokenizer.decode(answer))
 
-The tokenizer adds no `<bos>` by itself; chat_template.jinja writes it, as the example does.
+The tokenizer adds no `<bos>` by itself; chat_template.jinja writes it, as the example does. As a server with OpenAI's
+routes on port 8080, which checks a known answer before it is ready:
+
+    venv/bin/python -m serve variants/{latest}
 """
 
 _MADE = """\
