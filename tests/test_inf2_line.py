@@ -1,6 +1,6 @@
 """The line of target inf2 on stand-ins of the Neuron SDK: everything up to the measurement, and then no release.
 
-One run of config/demo-inf2.yaml as a person with an inf2 box would start it: some five minutes.
+One run of config/demo-inf2.yaml as a person with an inf2 box would start it: some two minutes.
 """
 
 from __future__ import annotations
