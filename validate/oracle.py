@@ -108,7 +108,7 @@ def work(job: Job[Recipe], threads: int) -> Outcome:
         record, failed = consult(Path(folder), asked, threads=threads, reference=reference, say=say)
     return Outcome(
         outputs={"oracle.json": job.store.put_json(record.model_dump(mode="json"))},
-        facts=record.facts | {"library": record.library},
+        facts=record.facts | record.model_dump(include={"library"}),
         measured={"threads": threads},
         verdict="failed" if failed else "passed",
         message="\n".join(failed[:10]),

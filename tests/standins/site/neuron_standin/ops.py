@@ -9,25 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
 from neuron_standin import options, runtime
 from neuron_standin.batching import in_slices
 from neuron_standin.executor import Executable, Group, run_together
 from neuron_standin.metaneff import MetaNeff
 
-library: Any = torch.library.Library("neuron", "DEF")  # type: ignore[no-untyped-call]
-library.define(
+operators: Any = library.Library("neuron", "DEF")  # type: ignore[no-untyped-call]
+operators.define(
     "forward(Tensor neff, Tensor metaneff, Tensor placement, Tensor[] inputs, Tensor[] weights, Tensor[] states, "
     "bool returned) -> Tensor[]",
     alias_analysis="CONSERVATIVE",
 )
-library.define(
+operators.define(
     "spmd_forward(Tensor neff, Tensor metaneff, Tensor[] inputs, Dict(str, Tensor)[] weights, "
     "Dict(str, Tensor)[] states, int ranks) -> Tensor[]",
     alias_analysis="CONSERVATIVE",
 )
-library.define("_parallel_load(Dict(str, Tensor)[] checkpoint) -> Dict(str, Tensor)[]", alias_analysis="CONSERVATIVE")
+operators.define("_parallel_load(Dict(str, Tensor)[] checkpoint) -> Dict(str, Tensor)[]", alias_analysis="CONSERVATIVE")
 
 
 def tensor_bytes(tensor: Tensor) -> bytes:
@@ -164,4 +164,4 @@ _IMPLEMENTATIONS: dict[str, Any] = {
     "_parallel_load": _parallel_load,
 }
 for _name, _implementation in _IMPLEMENTATIONS.items():
-    library.impl(_name, _implementation, "CompositeExplicitAutograd")
+    operators.impl(_name, _implementation, "CompositeExplicitAutograd")
