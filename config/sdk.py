@@ -20,6 +20,14 @@ RUNTIME, DRIVER = "2.30", "2.26"
 """Accepted major.minor of aws-neuronx-runtime-lib, and the lowest of aws-neuronx-dkms."""
 
 _HASH = re.compile(r"\+[0-9a-f]{8}")
+# The first number with two dots, on a line that is not about Python.
+_VERSION = re.compile(r"^(?!python)[^\n]*?(?<![\w.])(\d+\.\d+\.\S*\w)", re.MULTILINE | re.IGNORECASE)
+
+
+def told_version(text: str) -> str | None:
+    """The version in what `neuronx-cc --version` prints, whose form is not documented; None when there is none."""
+    found = _VERSION.search(text)
+    return found[1] if found else None
 
 
 def foreign(versions: Mapping[str, str]) -> str | None:

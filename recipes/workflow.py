@@ -20,7 +20,7 @@ from ledger.digest import canonical_json, digest_json, sha256_file
 from ledger.errors import BadInput
 from ledger.sources import ROOT, source_digest
 from recipes import memory
-from recipes.presence import presence
+from recipes.neuron.presence import presence
 
 # The module of each stage; its import closure, wider than what the stage itself keys on, is what a rule watches.
 STAGES = {

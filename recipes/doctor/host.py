@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from config.sdk import told_version
 from recipes.doctor.tools import ask, find
 
 _VERSION = re.compile(r"\d+\.\d+[\w.]*")
@@ -107,9 +108,8 @@ def compiler() -> tuple[str | None, str]:
     if (program := find("neuronx-cc")) is None:
         return None, "not on PATH"
     code, out, err = ask(program, "--version")
-    match = re.search(r"(?<![\w.])(\d+\.\d+\.\S*\w)", out + err)
     said = " ".join((out + err).split())[:200] or "nothing"
-    return (match[1] if match and code == 0 else None), said
+    return (told_version(out + err) if code == 0 else None), said
 
 
 def _entries(said: Any) -> list[dict[str, Any]]:

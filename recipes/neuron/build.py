@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ledger.atomic import write_text
 from ledger.errors import run_cli
-from recipes.neuron.environment import stub_fx
+from serve.runtime.neuron.environment import stand_for_fx
 
-stub_fx()
+stand_for_fx(sys.modules)
 
 BUILT = "built.json"
 

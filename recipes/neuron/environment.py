@@ -7,11 +7,9 @@ something else (flags of the compiler, switches that change the graph) is droppe
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import sys
-import types
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +20,6 @@ from ledger.sources import ROOT
 from ledger.store import Store
 
 TARGET = "inf2"
-FX = "transformers.utils.fx"
 # Bytes of TMPDIR: multiprocessing puts sockets into folders there, and the path of a socket has 107.
 _LONGEST = 60
 # Each changes flags, the graph or where it is cached (SDK documentation: torch-neuron-envvars, neuron-caching; NxD).
@@ -95,18 +92,3 @@ def clean(base: Mapping[str, str] = os.environ) -> dict[str, str]:
 def variables(space: Workspace, base: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables of the process that builds in `space`."""
     return clean(base) | {"NEURON_COMPILE_CACHE_URL": str(space.cache), "TMPDIR": str(space.short)}
-
-
-def stub_fx() -> None:
-    """Put an empty `transformers.utils.fx` in place where transformers has none any more (5.x).
-
-    neuronx_distributed imports HFTracer from it whenever transformers is there, for a pipeline that is not used here.
-    """
-    transformers = importlib.util.find_spec("transformers")
-    # Looked up as a file: to ask for the module itself would import transformers, which takes seconds.
-    folders = (transformers and transformers.submodule_search_locations) or ()
-    missing = folders and not any((Path(folder) / "utils/fx.py").is_file() for folder in folders)
-    if missing and FX not in sys.modules:
-        stub = types.ModuleType(FX, "Stand-in for a module that transformers 5 has no more.")
-        stub.HFTracer = type("HFTracer", (), {})  # type: ignore[attr-defined]
-        sys.modules[FX] = stub

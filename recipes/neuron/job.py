@@ -13,10 +13,7 @@ from serve.manifest import GraphName, Signature
 
 
 class BuildJob(BaseModel):
-    """One build. `signatures` are of the graphs to build; `weights` has a file per rank where they are inlined.
-
-    `serial`: as little at once as the builder can do, for a host whose memory was too small before.
-    """
+    """One build. `signatures` are of the graphs to build; `weights` has a file per rank where they are inlined."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -30,7 +27,6 @@ class BuildJob(BaseModel):
     weights: tuple[Path, ...]
     work: Path
     out: Path
-    serial: bool
 
     @classmethod
     def read(cls, path: Path) -> BuildJob:

@@ -38,7 +38,6 @@ def build(job: BuildJob, job_file: Path) -> Built:
         compiler_args=job.flags,
         inline_weights_to_neff=True,
         tp_degree=job.tp,
-        max_parallel_compilations=1 if job.serial else None,
     )
     parallel_model_save(model, str(job.out / graph))
     return Built(modules={graph: tuple(f"{graph}/tp_{rank}.pt" for rank in range(job.tp))})

@@ -68,7 +68,7 @@ def work(job: Job[NeuronRecipe]) -> Outcome:
 def _attempt(job: Job[NeuronRecipe], lock: int, *, serial: bool) -> tuple[Outcome, Failure | None]:
     with (
         workspace(job.store) as space,
-        building(space, _job_file(job, space, serial=serial), lock, serial=serial) as (status, log),
+        building(space, _job_file(job, space), lock, serial=serial) as (status, log),
     ):
         kept = {LOG: job.store.put_file(space.work / LOG)}
         if status == 0 and (space.work / _BUILT).is_file():
@@ -82,7 +82,7 @@ def _attempt(job: Job[NeuronRecipe], lock: int, *, serial: bool) -> tuple[Outcom
         return Outcome(outputs=kept, facts=facts, verdict="failed", message=message), failure
 
 
-def _job_file(job: Job[NeuronRecipe], space: Workspace, *, serial: bool) -> Path:
+def _job_file(job: Job[NeuronRecipe], space: Workspace) -> Path:
     from recipes.neuron.job import BuildJob
 
     recipe, store, lowered = job.recipe, job.store, job.inputs["lower"].outputs
@@ -100,7 +100,6 @@ def _job_file(job: Job[NeuronRecipe], space: Workspace, *, serial: bool) -> Path
         weights=tuple(store.path(weights[f"rank{rank}.safetensors"]).resolve() for rank in range(len(weights))),
         work=space.work,
         out=out,
-        serial=serial,
     )
     path = space.work / "job.json"
     write_text(path, build.model_dump_json())

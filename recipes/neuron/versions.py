@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,9 +18,10 @@ from functools import cache
 from importlib import metadata
 
 from config.builders import Builder
-from config.sdk import PINS, SDK
+from config.sdk import PINS, SDK, told_version
 from ledger.errors import BadInput, run_cli
-from recipes.neuron.environment import clean, stub_fx
+from recipes.neuron.environment import clean
+from serve.runtime.neuron.environment import stand_for_fx
 
 SOURCE = "https://pip.repos.neuron.amazonaws.com"
 UNKNOWN = "unknown"
@@ -32,8 +32,6 @@ _NEEDED: dict[str, tuple[str, str, str]] = {
     "parallel": ("neuronx_distributed.trace", "neuronx-distributed", "parallel_model_trace"),
 }
 _ANSWER = "versions: "
-# The first number with two dots, on a line that is not about Python.
-_VERSION = re.compile(r"^(?!python)[^\n]*?(?<![\w.])(\d+\.\d+\.\S*\w)", re.MULTILINE | re.IGNORECASE)
 _TIMEOUT = 600  # seconds; a first import from a cold network disk takes minutes
 
 
@@ -63,7 +61,7 @@ def installed(builder: Builder) -> dict[str, str]:
 
 
 def _report(builder: str) -> dict[str, str]:
-    stub_fx()
+    stand_for_fx(sys.modules)
     found = {}
     for wanted in ("torch_neuronx", builder):
         if wanted in _NEEDED:
@@ -120,9 +118,8 @@ def _compiler_version() -> str:
         )
     except OSError as error:
         raise BadInput(f"neuronx-cc cannot be run ({error.strerror}); {_accepted('neuronx-cc')} on PATH") from None
-    # What --version prints is not documented: a compiler that does not tell is unknown, which no release is made with.
-    version = _VERSION.search(done.stdout + done.stderr)
-    return version[1] if done.returncode == 0 and version else UNKNOWN
+    # A compiler that does not tell is unknown, and no release is made with it.
+    return (done.returncode == 0 and told_version(done.stdout + done.stderr)) or UNKNOWN
 
 
 def _accepted(package: str) -> str:

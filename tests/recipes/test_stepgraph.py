@@ -1,6 +1,6 @@
 """The step graph in eager torch, with real tensors, against transformers' own forward without any cache.
 
-Masks and selectors are made here from positions, by loops. Ranks run as threads that meet in the all-reduce.
+Masks and selectors come from positions, by loops (tests/recipes/steps.py). Ranks are threads that meet in the all-reduce.
 """
 
 from __future__ import annotations
@@ -21,44 +21,16 @@ from recipes.sharding import shard
 from recipes.stepgraph import StepGraph
 from serve.manifest import Parameter
 from tests import build
-from tests.build import KIND_CONFIGS, TEXT_CONFIG, WINDOW
-
-ROWS, RING, BUCKET = 30, 20, 8
-IDS = [2, *np.random.default_rng(4).integers(0, 512, 27).tolist()]
-# Three chunks, the last one padded, then single tokens; the ring turns on the way.
-CHUNKS = [IDS[0:8], IDS[8:16], IDS[16:22], *([token] for token in IDS[22:])]
+from tests.build import KIND_CONFIGS, TEXT_CONFIG
+from tests.recipes import steps
+from tests.recipes.steps import BUCKET, CHUNKS, IDS, RING, ROWS
 
 Tensors = dict[str, Tensor]
 
 
 def step_inputs(model: Any, chunk: list[int], start: int) -> Tensors:
-    """One step's inputs, in float32, from a model's own embeddings."""
-    width = BUCKET if len(chunk) > 1 else 1
-    padded = chunk + [0] * (width - len(chunk))
-    ids = torch.tensor([padded])
-    lowest = torch.finfo(torch.float32).min
-    full, sliding = torch.full((1, 1, width, ROWS), lowest), torch.full((1, 1, width, RING), lowest)
-    full_select, sliding_select = torch.zeros(1, 1, ROWS, width), torch.zeros(1, 1, RING, width)
-    for token in range(width):
-        query = start + min(token, len(chunk) - 1)
-        full[..., token, : query + 1] = 0
-        sliding[..., token, [p % RING for p in range(max(0, query - WINDOW + 1), query + 1)]] = 0
-        if token < len(chunk):
-            full_select[..., start + token, token] = 1
-            sliding_select[..., (start + token) % RING, token] = 1
-    inputs = {
-        "inputs_embeds": model.model.embed_tokens(ids),
-        "position_ids": torch.arange(start, start + width, dtype=torch.int32)[None],
-        "full_mask": full,
-        "full_select": full_select,
-        "sliding_mask": sliding,
-        "sliding_select": sliding_select,
-    }
-    if model.config.hidden_size_per_layer_input:
-        inputs["per_layer_inputs"] = model.model.get_per_layer_inputs(ids, None)
-    if width > 1:
-        inputs["last"] = torch.eye(width)[None, len(chunk) - 1]
-    return inputs
+    """Inputs of the prefill graph for several tokens, of the decode graph for one."""
+    return steps.step_inputs(model, chunk, start, BUCKET if len(chunk) > 1 else 1)
 
 
 def rank_weights(model: Any, graph: StepGraph, rank: int) -> Tensors:

@@ -16,6 +16,7 @@ VISIBLE, COUNT = "NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"
 MOST_CORES = 128
 """No host with NeuronCores has more (trn2.48xlarge: 16 chips of 8)."""
 FLAGS = "NEURON_CC_FLAGS"
+FX = "transformers.utils.fx"
 NO_COMPILATION = "--compilation-is-forbidden-while-serving"
 """No option of neuronx-cc: a graph that should be compiled here fails at once instead of taking half an hour."""
 
@@ -67,12 +68,15 @@ def _enough(variable: str, text: str, cores: int, tp: int) -> None:
 
 
 def stand_for_fx(modules: MutableMapping[str, ModuleType]) -> None:
-    """Let neuronx_distributed be imported beside transformers 5, which has no `transformers.utils.fx` any more.
+    """Put an empty `transformers.utils.fx` into `modules` where transformers has none any more (5.x).
 
-    NxD imports HFTracer from there for pipeline training, which nobody does here.
+    neuronx_distributed imports HFTracer from it whenever transformers is there, for a pipeline that is not used here.
     """
-    name = "transformers.utils.fx"
-    if name not in modules and find_spec("transformers"):
-        module = ModuleType(name, "Stands for a module that transformers dropped.")
-        module.HFTracer = type("HFTracer", (), {})  # type: ignore[attr-defined]
-        modules[name] = module
+    transformers = find_spec("transformers")
+    # Looked up as a file: to ask for the module itself would import transformers, which takes seconds.
+    folders = (transformers and transformers.submodule_search_locations) or ()
+    missing = folders and not any((Path(folder) / "utils/fx.py").is_file() for folder in folders)
+    if missing and FX not in modules:
+        stub = ModuleType(FX, "Stands for a module that transformers dropped.")
+        stub.HFTracer = type("HFTracer", (), {})  # type: ignore[attr-defined]
+        modules[FX] = stub

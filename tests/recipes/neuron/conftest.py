@@ -16,14 +16,14 @@ from recipes.lowering import LowerRecipe
 from recipes.neuron.stage import NeuronRecipe
 from recipes.weights import WeightsRecipe
 from tests.build import fetched, job, receipt, text_tensors, write_checkpoint
-from tests.recipes.neuron.steps import BUCKET, ROWS
+from tests.recipes.steps import BUCKET, ROWS
 
 Receipts = tuple[Store, dict[str, Receipt]]
 ReceiptsOf = Callable[..., Receipts]
 
 
 def recipe(builder: str, kv: str, **changes: Any) -> NeuronRecipe:
-    """The recipe of a build at the shapes of `tests.recipes.neuron.steps`, in float32 unless changed."""
+    """The recipe of a build at the shapes of `tests.recipes.steps`, in float32 unless changed."""
     usual = {"target": "inf2", "tp": 1, "batch": 1, "dtype": "float32", "kv_max": ROWS, "kv_bucket": BUCKET}
     return NeuronRecipe.model_validate(usual | {"builder": builder, "kv": kv} | changes)
 

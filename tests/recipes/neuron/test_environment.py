@@ -69,10 +69,10 @@ def test_importable_packages_stay_importable(tmp_path: Path) -> None:
 
 
 _IMPORTS = """
-import sys, types
+import sys
 {before}
-from recipes.neuron.environment import stub_fx
-stub_fx()
+from serve.runtime.neuron.environment import stand_for_fx
+stand_for_fx(sys.modules)
 from transformers.utils.fx import HFTracer
 print(getattr(sys.modules["transformers.utils.fx"], "__file__", None))
 """
@@ -87,7 +87,7 @@ def _fx(before: str, path: str = "") -> str:
 def test_the_module_that_transformers_dropped_is_stubbed() -> None:
     assert _fx("") == "None"
     with pytest.raises(subprocess.CalledProcessError):
-        _fx("import builtins; sys.modules['recipes.neuron.environment'] = types.SimpleNamespace(stub_fx=lambda: None)")
+        _fx("import serve.runtime.neuron.environment as e; e.stand_for_fx = lambda modules: None")
 
 
 def test_the_module_of_an_older_transformers_is_left_alone(tmp_path: Path) -> None:

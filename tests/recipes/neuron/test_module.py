@@ -17,7 +17,7 @@ from serve.manifest import GraphName, Signature
 from serve.tensorfile import TensorFile
 from tests.build import TEXT_CONFIG
 from tests.recipes.neuron.conftest import ReceiptsOf
-from tests.recipes.neuron.steps import expected, steps
+from tests.recipes.steps import expected, steps
 
 
 def signature_of(receipts_of: ReceiptsOf, graph: GraphName, **point: Any) -> Signature:

@@ -117,7 +117,7 @@ from ledger.errors import run_cli
 from ledger.stage import Job
 from ledger.store import Store
 from recipes.neuron import stage
-stage._job_file = lambda job, space, serial: space.work / "job.json"
+stage._job_file = lambda job, space: space.work / "job.json"
 run_cli(lambda: stage.work(Job(None, {}, Store(Path(sys.argv[1])))))
 """
 

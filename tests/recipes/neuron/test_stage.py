@@ -25,7 +25,7 @@ from serve.manifest import Neuron, Signature
 from serve.tensorfile import TensorFile
 from tests.build import job
 from tests.recipes.neuron.conftest import ReceiptsOf, recipe
-from tests.recipes.neuron.steps import expected, steps
+from tests.recipes.steps import expected, steps
 from tests.standins import environment as standins
 
 RUNNER = Path(__file__).with_name("runner.py")

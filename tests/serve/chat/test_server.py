@@ -13,19 +13,7 @@ import uvicorn
 from tokenizers import Tokenizer
 
 from tests.serve.chat.running import Terminal, chat
-from tests.serve.http.scripted import Scene, scene, write_text
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("chat")
-    write_text(made)
-    return made
+from tests.serve.http.scripted import Scene, scene
 
 
 @asynccontextmanager

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import httpx
 import openai
 import pytest
 
+from tests.serve.http.notices import metadata
 from tests.serve.http.process import Server, server
 
 USER: Any = [{"role": "user", "content": "The weather in Paris"}]
@@ -102,8 +102,10 @@ def test_clients_that_hang_up_leave_nothing_open(shared: Server) -> None:
 
 @pytest.mark.parametrize("how", ["signal", "spot"])
 def test_a_running_answer_survives_the_end(folder: Path, how: str) -> None:
-    notice = threading.Event()
-    with _metadata(notice) as address, server(folder, "--spot", address, "--spot-seconds", "0.02", batch=1) as running:
+    with (
+        metadata() as service,
+        server(folder, "--spot", service.address, "--spot-seconds", "0.02", batch=1) as running,
+    ):
         results: dict[int, int] = {}
         texts: list[bytes] = []
         body: Any = {"prompt": "weather", "max_tokens": 100, "ignore_eos": True, "stream": True}
@@ -131,7 +133,7 @@ def test_a_running_answer_survives_the_end(folder: Path, how: str) -> None:
         if how == "signal":
             running.terminate()
         else:
-            notice.set()
+            service.noticed.set()
         for thread in threads:
             thread.join(20)
         code, log = running.wait()
@@ -191,40 +193,3 @@ def _idle(running: Server) -> None:
         if {"neff_foundry_num_requests_running 0.0", "neff_foundry_num_requests_waiting 0.0"} <= set(lines):
             return
     raise AssertionError("slots are still held")
-
-
-class _metadata:  # noqa: N801 - read as a function
-    """A stand-in for EC2's metadata service: tokens by PUT, and a notice once `notice` is set."""
-
-    def __init__(self, notice: threading.Event) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_PUT(self) -> None:
-                good = self.path == "/latest/api/token" and self.headers["x-aws-ec2-metadata-token-ttl-seconds"]
-                self._answer(200 if good else 400, "the-token")
-
-            def do_GET(self) -> None:
-                if self.headers["x-aws-ec2-metadata-token"] != "the-token":
-                    self._answer(401, "")
-                elif self.path != "/latest/meta-data/spot/instance-action" or not notice.is_set():
-                    self._answer(404, "")
-                else:
-                    self._answer(200, '{"action": "terminate", "time": "2026-01-01T00:00:00Z"}')
-
-            def _answer(self, status: int, text: str) -> None:
-                self.send_response(status)
-                self.send_header("content-length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-
-    def __enter__(self) -> str:
-        threading.Thread(target=self._server.serve_forever, args=(0.02,)).start()
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __exit__(self, *_: Any) -> None:
-        self._server.shutdown()
-        self._server.server_close()

@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.serve.http.notices import metadata
 from tests.serve.http.process import Server, server
-from tests.serve.soak.notices import metadata
 
 pytestmark = pytest.mark.soak
 ENDINGS = 100

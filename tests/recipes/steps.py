@@ -31,13 +31,14 @@ def step_inputs(model: Any, chunk: list[int], start: int, width: int) -> dict[st
             sliding_select[..., (start + token) % RING, token] = 1
     inputs = {
         "inputs_embeds": model.model.embed_tokens(ids),
-        "per_layer_inputs": model.model.get_per_layer_inputs(ids, None),
         "position_ids": torch.arange(start, start + width, dtype=torch.int32)[None],
         "full_mask": full,
         "full_select": full_select,
         "sliding_mask": sliding,
         "sliding_select": sliding_select,
     }
+    if model.config.hidden_size_per_layer_input:
+        inputs["per_layer_inputs"] = model.model.get_per_layer_inputs(ids, None)
     if width > 1:
         inputs["last"] = torch.eye(width)[None, len(chunk) - 1]
     return {name: tensor.detach() for name, tensor in inputs.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.presence import presence
+from recipes.neuron.presence import presence
 
 
 def test_another_sdk_in_reach_is_another_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
