@@ -1,6 +1,7 @@
 """The step graph in eager torch, with real tensors, against transformers' own forward without any cache.
 
-Masks and selectors come from positions, by loops (tests/recipes/steps.py). Ranks are threads that meet in the all-reduce.
+Masks and selectors come from positions, by loops (tests/recipes/steps.py). Ranks are threads that meet in
+the all-reduce.
 """
 
 from __future__ import annotations
