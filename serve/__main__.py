@@ -5,7 +5,6 @@ Exit code 0 after a signal or spot notice, 2 for anything that a person has to s
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -23,10 +22,12 @@ def main(arguments: Sequence[str]) -> int:
         configure()
         for line in settings.lines():
             sys.stderr.write(f"setting: {line}\n")
+        import uvloop
+
         from serve.http.opening import Artifact
         from serve.http.server import serve
 
-        return asyncio.run(serve(settings, Artifact(settings.artifact)))
+        return uvloop.run(serve(settings, Artifact(settings.artifact)))
     except ServeError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code

@@ -9,7 +9,7 @@ alone, so a slot needs no reset and its neighbours do not matter.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 
 from serve.errors import ServeError
@@ -157,6 +157,10 @@ class Engine:
         ending = sum(request.done for request in self._running.values())
         waiting = sum(not request.done for request in self._waiting)
         return max(0, len(self._free) + ending - waiting)
+
+    def call_meanwhile(self, function: Callable[[], None]) -> None:
+        """Call `function` in every step from now on, each time when the device is about to work."""
+        self._steps.meanwhile = function
 
     @property
     def device_seconds(self) -> float:

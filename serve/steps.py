@@ -8,7 +8,7 @@ is a prefill chunk of one token.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -23,7 +23,10 @@ Floats = npt.NDArray[np.float32]
 
 
 class Steps:
-    """Runs the graphs of an artifact on token ids and positions; `device_seconds` adds up what the runtime took."""
+    """Runs the graphs of an artifact on token ids and positions; `device_seconds` adds up what the runtime took.
+
+    `meanwhile` is called whenever the device is about to work, which is when other threads get the interpreter.
+    """
 
     def __init__(self, manifest: Manifest, runtime: Runtime, tables: HostTables) -> None:
         point = manifest.variant
@@ -35,6 +38,7 @@ class Steps:
         # The lowest finite value hides a row; -inf would become NaN on a NeuronCore.
         self._lowest = ml_dtypes.finfo(self._prefill["full_mask"].dtype).min  # type: ignore[no-untyped-call]
         self.device_seconds = 0.0
+        self.meanwhile: Callable[[], None] = lambda: None
 
     def prefill(self, slot: int, chunk: Sequence[int], start: int) -> Floats:
         """Run `chunk` at positions start.. of `slot`; logits [V] after its last token, valid until the next step."""
@@ -82,6 +86,7 @@ class Steps:
         self._runtime.close()
 
     def _run(self, graph: GraphName) -> Floats:
+        self.meanwhile()
         started = time.perf_counter()
         logits = self._runtime.step(graph)
         self.device_seconds += time.perf_counter() - started

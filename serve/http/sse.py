@@ -40,9 +40,11 @@ class EventStream(Response):
         error: str | None = None
 
         async def body(part: bytes, *, more: bool = True) -> None:
-            async with asyncio.timeout(self._patience):
-                await send({"type": "http.response.body", "body": part, "more_body": more})
+            patience.begin()
+            await send({"type": "http.response.body", "body": part, "more_body": more})
+            patience.end()
 
+        patience = _Patience(self._patience)
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             try:
@@ -57,9 +59,55 @@ class EventStream(Response):
                 error = found.label
                 await body(chunk(found.envelope()))
             await body(b"", more=False)
-        except (OSError, ClientGone):  # the client has left, or does not read (TimeoutError is one)
+        except (OSError, ClientGone):
+            error = "client_gone"
+        except asyncio.CancelledError:
+            if not patience.ran_out:
+                raise
+            patience.forgive()
             error = "client_gone"
         finally:
+            patience.close()
             if error is not None:
                 scope["state"]["error"] = error
             self._close()
+
+
+class _Patience:
+    """Cancels the task that made it when something it began takes longer than `seconds`.
+
+    One timer for a whole stream, as a stream has thousands of writes and hardly one of them waits.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        task, self._seconds = asyncio.current_task(), seconds
+        assert task is not None
+        self._task = task
+        self._loop = asyncio.get_running_loop()
+        self._since: float | None = None
+        self.ran_out = False
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def begin(self) -> None:
+        """Something begins that may wait."""
+        self._since = self._loop.time()
+
+    def end(self) -> None:
+        """It is over."""
+        self._since = None
+
+    def forgive(self) -> None:
+        """Take the cancellation back, as it was meant for the stream and not for the task."""
+        self._task.uncancel()
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        left = self._seconds if self._since is None else self._since + self._seconds - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self.ran_out = True
+            self._task.cancel()

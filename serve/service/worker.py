@@ -1,5 +1,8 @@
 """The thread that owns the engine: fills slots from the queue, steps, and sends what came, once a step.
 
+What a step made is sent when the device begins the next one: the event loop then has the interpreter for itself while
+it works on it. Sent at once, it would hold up the preparation of that step, or wait for it.
+
 Others only put answers into its queue and mark them as dropped, under a lock that is never held during a step.
 """
 
@@ -38,6 +41,7 @@ class Worker:
         self._queue: deque[Answer] = deque()
         self._dropped: set[Answer] = set()
         self._running: list[_Running] = []
+        self._made: list[Event] = []
         self._draining = False
         self._cut = False
         self._stopped = False
@@ -77,6 +81,7 @@ class Worker:
 
     def run(self, engine: Engine) -> None:
         """Work until `stop`; whatever the engine raises goes out, and `fail` is to follow."""
+        engine.call_meanwhile(self._send_made)
         while True:
             with self._changed:
                 while not (self._queue or self._dropped or self._running or self._stopped):
@@ -85,10 +90,12 @@ class Worker:
                     return
                 events = self._turn_over(engine)
             if events:
-                self._send(events)
+                self._made += events
+                self._send_made()
             engine.step()
-            if events := self._collect():
-                self._send(events)
+            self._made += self._collect()
+            if not self._running:
+                self._send_made()
 
     def fail(self) -> None:
         """Tell everybody that `run` has ended with an exception, and refuse what comes."""
@@ -98,7 +105,13 @@ class Worker:
             left = [*self._queue, *(running.answer for running in self._running)]
             self._queue.clear()
             self._running = []
-        self._send([Event(answer, now, end=failed()) for answer in left])
+        self._made += (Event(answer, now, end=failed()) for answer in left)
+        self._send_made()
+
+    def _send_made(self) -> None:
+        if self._made:
+            made, self._made = self._made, []
+            self._send(made)
 
     def _turn_over(self, engine: Engine) -> list[Event]:
         """Everything between two steps: drops, time limits, the drain, and free slots for who waits longest."""
