@@ -7,7 +7,7 @@ copied, so a later edit there changes nothing that was built from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,26 +68,10 @@ def obtained(recipe: FetchRecipe) -> Iterator[tuple[Path, dict[str, Any]]]:
                 raise BadInput(f"source.path: found {path!r}, which is no folder; accepted: a checkpoint folder")
             yield Path(path), {}
         case HubSource() as hub:
-            yield download(hub), {}
+            from recipes.hub.source import obtain
 
-
-def download(source: HubSource) -> Path:
-    """The pinned revision in the hub client's own cache, where an interrupted download goes on.
-
-    Only files the foundry reads. BadInput, one sentence, for whatever the client raises.
-    """
-    import huggingface_hub
-    from httpx import HTTPError
-
-    fetch: Callable[..., str] = huggingface_hub.snapshot_download
-    try:
-        return Path(fetch(source.repo, revision=source.revision, allow_patterns=list(WANTED)))
-    except (HTTPError, OSError, ValueError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise BadInput(
-            f"source.repo {source.repo} at revision {source.revision} cannot be downloaded: {reason}; "
-            "accepted: a repository and commit that this machine can read"
-        ) from None
+            folder, digests = obtain(hub, recipe.licence, WANTED)
+            yield folder, {"digests": digests}
 
 
 def work(job: Job[FetchRecipe]) -> Outcome:

@@ -1,4 +1,4 @@
-"""The stage fetch from its command line, with all three kinds of source; the hub is a function that copies a folder."""
+"""The stage fetch from its command line, with sources on this machine; test_fetch_hub.py has the Hub."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import pytest
-from httpx import ConnectError
-from huggingface_hub.errors import LocalEntryNotFoundError
 
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
@@ -23,8 +20,6 @@ from recipes.tiny import build
 
 Tiny = tuple[Path, dict[str, Any]]
 Run = Callable[..., Receipt]
-REVISION = "9dbdf8a839e4e9e0eb56ed80cc8886661d3817cf"
-HUB = {"kind": "hub", "repo": "google/gemma-4-tiny", "revision": REVISION}
 
 
 @pytest.fixture
@@ -150,51 +145,6 @@ def test_tiny_is_built_with_the_recipes_numbers(tiny: Tiny, run: Run, monkeypatc
     assert "measured" not in receipt.facts["tiny"]
     assert receipt.measured["tiny_train_seconds"] == tiny[1]["measured"]["tiny_train_seconds"]
     assert {name: ref.sha256 for name, ref in receipt.outputs.items()} == digests(tiny[0])
-
-
-def test_hub_is_asked_for_the_commit_and_the_needed_files_only(
-    tiny: Tiny, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def snapshot_download(repo: str, **options: Any) -> str:
-        asked.append((repo, options["revision"], sorted(options["allow_patterns"])))
-        return str(tiny[0])
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    receipt = run(source=HUB)
-    patterns = [
-        "*.safetensors",
-        "README.md",
-        "chat_template.jinja",
-        "config.json",
-        "generation_config.json",
-        "model.safetensors.index.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    ]
-    assert asked == [("google/gemma-4-tiny", REVISION, patterns)]
-    assert receipt.facts["revision"] == REVISION
-    assert receipt.outputs.keys() == digests(tiny[0]).keys()
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (LocalEntryNotFoundError("not in the cache\nand no connection"), "not in the cache; accepted"),
-        (ConnectError("refused"), "refused; accepted"),
-        (OSError(), "OSError; accepted"),
-        (ValueError("bad revision"), "bad revision; accepted"),
-    ],
-)
-def test_hub_errors_are_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str) -> None:
-    def snapshot_download(*_: Any, **__: Any) -> str:
-        raise error
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    sentence = rf"^source\.repo google/gemma-4-tiny at revision {REVISION} cannot be downloaded: {reason}: [^\n]*$"
-    with pytest.raises(BadInput, match=sentence):
-        run(source=HUB)
 
 
 def test_receipt_becomes_a_folder_again(tiny: Tiny, run: Run, tmp_path: Path) -> None:
