@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from config.sdk import PINS, SDK
+from publish.image.build import USER
 from recipes.doctor.pins import APT, read_pins
 
 ROOT = Path(__file__).parents[2]
@@ -67,21 +68,21 @@ def stages() -> dict[str, Stage]:
     return found
 
 
-def test_serve_is_what_is_built_without_a_target(stages: dict[str, Stage]) -> None:
-    assert list(stages)[-1] == "serve" and "build" in stages
+def test_runtime_is_what_is_built_without_a_target(stages: dict[str, Stage]) -> None:
+    assert list(stages)[-1] == "runtime" and "build" in stages
 
 
-@pytest.mark.parametrize("name", ["build", "serve"])
-def test_the_labels_have_the_pins_of_the_environment(stages: dict[str, Stage], name: str) -> None:
+@pytest.mark.parametrize(("name", "role"), [("build", "build"), ("runtime", "serve")])
+def test_the_labels_have_the_pins_of_the_environment(stages: dict[str, Stage], name: str, role: str) -> None:
     labels = dict(re.findall(r'([\w.-]+)="([^"]*)"', " ".join(stages[name].of("LABEL"))))
-    pins = {pin.name: pin.version for pin in read_pins(ROOT / f"envs/inf2-{name}.in")}
+    pins = {pin.name: pin.version for pin in read_pins(ROOT / f"envs/inf2-{role}.in")}
     told = {key.removeprefix("neff-foundry."): value for key, value in labels.items() if key.startswith("neff-")}
     assert told == {"sdk": SDK} | {package: pins[package] for package in PINS if package in pins}
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
     assert {"org.opencontainers.image.title", "org.opencontainers.image.description"} <= labels.keys()
 
 
-@pytest.mark.parametrize("name", ["build", "serve"])
+@pytest.mark.parametrize("name", ["build", "runtime"])
 def test_it_does_not_run_as_root_and_has_no_health_check(stages: dict[str, Stage], name: str) -> None:
     stage = stages[name]
     assert stage.of("USER") == ["foundry"] and not stage.of("HEALTHCHECK")
@@ -90,11 +91,16 @@ def test_it_does_not_run_as_root_and_has_no_health_check(stages: dict[str, Stage
     assert any("useradd" in text for text in stages["base"].of("RUN"))
 
 
-def test_serve_has_no_compiler_and_nothing_but_serve(stages: dict[str, Stage]) -> None:
-    copied = [text for text in stages["serve"].of("COPY") if not text.startswith("--from")]
-    assert copied == ["LICENSE NOTICE ./", "serve/ serve/"] and not stages["serve"].of("RUN")
-    assert stages["serve"].of("COPY")[0] == "--from=serve-venv /opt/venv /opt/venv"
+def test_runtime_has_no_compiler_and_ends_with_the_dependencies(stages: dict[str, Stage]) -> None:
+    # What publish.image takes for the layer of dependencies is the last one.
+    assert stages["runtime"].of("COPY") == ["--from=serve-venv /opt/venv /opt/venv"]
+    assert not stages["runtime"].of("RUN") and not stages["runtime"].of("WORKDIR")
     assert stages["serve-venv"].of("COPY") == ["envs/inf2-serve.txt /tmp/lock.txt"]
+
+
+def test_its_user_is_the_one_that_images_run_as(stages: dict[str, Stage]) -> None:
+    (added,) = [text for text in stages["base"].of("RUN") if "useradd" in text]
+    assert f"--uid {USER.partition(':')[0]} " in added
 
 
 def test_what_is_copied_is_there_and_is_let_into_the_context(stages: dict[str, Stage]) -> None:

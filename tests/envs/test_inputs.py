@@ -17,8 +17,10 @@ ENVS = ROOT / "envs"
 BUILD: Role = "inf2-build"
 SERVE: Role = "inf2-serve"
 _DISTRIBUTION = {
+    "cyclonedx": "cyclonedx-python-lib",
     "huggingface_hub": "huggingface-hub",
     "ml_dtypes": "ml-dtypes",
+    "model_signing": "model-signing",
     "neuronx_distributed": "neuronx-distributed",
     "prometheus_client": "prometheus-client",
     "torch_neuronx": "torch-neuronx",
@@ -26,8 +28,12 @@ _DISTRIBUTION = {
     "yaml": "pyyaml",
 }
 _OURS = ("config", "ledger", "recipes", "validate", "publish", "serve", "tests")
-# Brought by what is named: httpx by huggingface-hub, markupsafe by jinja2, the rest by pydantic and fastapi.
-_BROUGHT = {"httpx", "markupsafe", "pydantic_core", "starlette", "typing_extensions"}
+# Brought by what is named: httpx by huggingface-hub, markupsafe by jinja2, cryptography and sigstore by model-signing,
+# packageurl by cyclonedx-python-lib, the rest by pydantic and fastapi.
+_BROUGHT = {
+    *("cryptography", "httpx", "markupsafe", "packageurl", "pydantic_core", "sigstore", "starlette"),
+    "typing_extensions",
+}
 _CPU_ONLY = {"jaxlib"}
 
 
