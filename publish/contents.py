@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ledger.errors import GateFailed
@@ -19,11 +19,31 @@ from serve.manifest import MANIFEST
 from serve.service.start import SELFCHECK, SelfCheck
 
 # The code that ships with a release is part of this stage's source.
-DATA_FILES: tuple[str, ...] = ("../serve/*.py", "../serve/**/*.py", "../envs/serve-cpu.txt")
-REQUIREMENTS = "serve/requirements.txt"
+DATA_FILES: tuple[str, ...] = ("../serve/*.py", "../serve/**/*.py", "../envs/*serve*.txt")
+# By target: the lock of what a release folder needs to answer there, and what makes it.
+LOCKS = {"cpu": ("serve-cpu.txt", "make lock"), "inf2": ("inf2-serve.txt", "make lock-inf2")}
 # Everything in a checkpoint but its tensors: those are in weights/ and tables/.
 _TENSORS = (".safetensors", ".safetensors.index.json")
 _ROOT = Path(__file__).parent.parent
+_ENVS = _ROOT / "envs"
+
+
+def locks(targets: Iterable[str]) -> dict[str, Path]:
+    """The lock files of a release for `targets`, by their path in it; GateFailed where one was never made.
+
+    Each target has a lock of its own. The first is `serve/requirements.txt`, which the card tells people to install.
+    """
+    found: dict[str, Path] = {}
+    for target in sorted(set(targets)):
+        name, command = LOCKS[target]
+        path = _ENVS / name
+        if not path.is_file():
+            raise GateFailed(
+                f"envs/{name} is missing, which a release for {target} ships as its requirements; accepted: as "
+                f"{command} writes it"
+            )
+        found[f"serve/requirements-{target}.txt" if found else "serve/requirements.txt"] = path
+    return found
 
 
 def contents(variants: Sequence[Admitted], fetch: Receipt, store: Store, texts: Mapping[str, str]) -> dict[str, Ref]:
@@ -34,7 +54,7 @@ def contents(variants: Sequence[Admitted], fetch: Receipt, store: Store, texts: 
     files: dict[str, Ref] = {path: store.put_bytes(text.encode()) for path, text in texts.items()}
     found = [
         ((name, ref) for name, ref in fetch.outputs.items() if not name.endswith(_TENSORS)),
-        ((path, store.put_bytes(data)) for path, data in _serve()),
+        ((path, store.put_bytes(data)) for path, data in _serve({one.manifest.variant.target for one in variants})),
         *(_variant(variant, store) for variant in variants),
     ]
     for path, ref in (pair for pairs in found for pair in pairs):
@@ -62,7 +82,8 @@ def _variant(variant: Admitted, store: Store) -> Iterator[tuple[str, Ref]]:
         yield f"{folder}/receipts/{stage}.json", store.put_bytes(text.encode())
 
 
-def _serve() -> Iterator[tuple[str, bytes]]:
+def _serve(targets: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     for path in sorted((_ROOT / "serve").rglob("*.py")):
         yield path.relative_to(_ROOT).as_posix(), path.read_bytes()
-    yield REQUIREMENTS, (_ROOT / "envs" / "serve-cpu.txt").read_bytes()
+    for name, path in locks(targets).items():
+        yield name, path.read_bytes()

@@ -51,29 +51,41 @@ def admit(name: str, inputs: Mapping[str, Receipt], store: Store) -> Admitted:
                 f"variant {name}: the {stage} receipt is missing, found {found}; accepted: a {stage} receipt"
             )
         receipts[stage] = _recorded(name, stage, receipt, store)
-    if receipts["parity"].verdict != "passed" or receipts["parity"].facts.get("mismatches") != []:
-        raise GateFailed(
-            f"variant {name}: parity is {receipts['parity'].verdict} with mismatches; accepted: passed, and none"
-        )
+    manifest = receipts["assemble"].outputs[MANIFEST]
+    check_chain(name, receipts, manifest.sha256)
+    check_figures(name, receipts["bench"])
+    return Admitted(name, Manifest.model_validate(store.read_json(manifest)), receipts)
+
+
+def check_chain(name: str, receipts: Mapping[str, Receipt], artifact: str) -> None:
+    """GateFailed unless the receipts of a variant are of one build, and parity passed for its `artifact`.
+
+    `receipts` by stage, all of STAGES; `artifact` is the sha256 of the manifest that would be published.
+    """
+    parity = receipts["parity"]
+    if parity.verdict != "passed" or parity.facts.get("mismatches") != []:
+        raise GateFailed(f"variant {name}: parity is {parity.verdict} with mismatches; accepted: passed, and none")
     for stage, earlier in ((stage, earlier) for stage, all_ in _MADE_FROM.items() for earlier in all_):
         if receipts[stage].inputs.get(earlier) != receipts[earlier].digest:
             raise GateFailed(
                 f"variant {name}: the {stage} receipt speaks of another {earlier}; accepted: receipts of one build"
             )
-    manifest = receipts["assemble"].outputs[MANIFEST]
-    if receipts["parity"].facts.get("artifact") != manifest.sha256:
+    if parity.facts.get("artifact") != artifact:
         raise GateFailed(
-            f"variant {name}: parity judged the artifact {receipts['parity'].facts.get('artifact')}; "
-            f"accepted: {manifest.sha256}, the one to publish"
-        )
-    if receipts["bench"].facts.get("measurement") != _figures_digest(receipts["bench"]):
-        raise GateFailed(
-            f"variant {name}: the figures of the bench receipt were edited; accepted: as they were measured"
+            f"variant {name}: parity judged the artifact {parity.facts.get('artifact')}; "
+            f"accepted: {artifact}, the one to publish"
         )
     if said := foreign(receipts["compile"].toolchain):
         # Parity was real, but of a program that only stands in for the compiler.
         raise GateFailed(f"variant {name}: built with other than the Neuron SDK: {said}")
-    return Admitted(name, Manifest.model_validate(store.read_json(manifest)), receipts)
+
+
+def check_figures(name: str, bench: Receipt) -> None:
+    """GateFailed unless the figures of a bench receipt are those that its stage measured."""
+    if bench.facts.get("measurement") != _figures_digest(bench):
+        raise GateFailed(
+            f"variant {name}: the figures of the bench receipt were edited; accepted: as they were measured"
+        )
 
 
 def _recorded(name: str, stage: str, receipt: Receipt, store: Store) -> Receipt:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from cyclonedx.model.component import ComponentType
 from pydantic import BaseModel, ConfigDict, Field
 
+from config.geometry import Geometry, load_geometry
 from config.models import Release
 from config.sources import Source
 from ledger.atomic import replacing_folder
@@ -25,12 +27,17 @@ from ledger.receipts import Receipt, Ref
 from ledger.stage import Job, Outcome, run_stage, say
 from ledger.store import Store
 from publish.card import card
-from publish.contents import contents
-from publish.gate import admit
+from publish.contents import contents, locks
+from publish.gate import Admitted, admit
 from publish.licence import licence_text, notice_text
+from publish.trust.licences import Licence, licences
+from publish.trust.lockfile import read_lock
+from publish.trust.release import FORMAT, LIST, SBOM
+from publish.trust.sbom import sbom
+from publish.use import Published
 
-LIST = "release.json"
-FORMAT = 1
+# What writes the SBOM and knows SPDX expressions. The licences are those of the lock, which is part of the source.
+PACKAGES = ("pydantic", "cyclonedx-python-lib", "license-expression")
 # A file up to this size is copied: somebody may edit it in place, which must not reach the store.
 _COPIED_BYTES = 1 << 20
 
@@ -44,19 +51,30 @@ class PackageRecipe(BaseModel):
     source: Source = Field(discriminator="kind")
     release: Release
     variants: tuple[str, ...] = Field(min_length=1)
+    published: Published | None = None
 
 
 def work(job: Job[PackageRecipe]) -> Outcome:
     """Admit every variant, write the texts, and name every file of the release."""
     recipe, fetch = job.recipe, job.inputs["fetch"]
     variants = [admit(name, job.inputs, job.store) for name in recipe.variants]
-    revision = fetch.facts["revision"]
+    revision, geometry = fetch.facts["revision"], _geometry(variants, fetch, job.store)
     texts = {
         "LICENSE": licence_text(fetch.facts["licence"], recipe.checkpoint),
         "NOTICE": notice_text(recipe.release.name, recipe.source, revision),
-        "README.md": card(recipe.release, recipe.source, fetch.facts, variants),
+        "README.md": card(recipe.release, recipe.source, fetch.facts, variants, recipe.published, geometry),
     }
+    legal = locked_licences(variant.manifest.variant.target for variant in variants)
+    texts |= {one.path: one.text for one in legal}
     files = contents(variants, fetch, job.store, texts)
+    files[SBOM] = job.store.put_bytes(
+        sbom(
+            recipe.release.name,
+            ComponentType.APPLICATION,
+            packages=legal,
+            files={path: ref.sha256 for path, ref in files.items()},
+        )
+    )
     listed = {
         "format": FORMAT,
         "name": recipe.release.name,
@@ -64,13 +82,26 @@ def work(job: Job[PackageRecipe]) -> Outcome:
         "revision": revision,
         "latest": recipe.release.latest,
         "variants": list(recipe.variants),
-        "files": {path: ref.model_dump() for path, ref in files.items()},
+        "files": {path: files[path].model_dump() for path in sorted(files)},
     }
     text = json.dumps(listed, indent=2, sort_keys=True) + "\n"
     return Outcome(
         outputs=files | {LIST: job.store.put_bytes(text.encode())},
         facts={"variants": list(recipe.variants), "latest": recipe.release.latest},
     )
+
+
+def _geometry(variants: Sequence[Admitted], fetch: Receipt, store: Store) -> Geometry | None:
+    """The checkpoint's shape, where a variant is for a device that it must fit."""
+    if all(variant.manifest.variant.target == "cpu" for variant in variants):
+        return None
+    return load_geometry(store.verify(fetch.outputs["config.json"]))
+
+
+def locked_licences(targets: Iterable[str]) -> list[Licence]:
+    """The licence of every package that is needed to run on `targets`; GateFailed for one that has none."""
+    packages = {(one.name, one.version): one for path in locks(targets).values() for one in read_lock(path)}
+    return licences([packages[key] for key in sorted(packages)])
 
 
 def lay_out(files: Mapping[str, Ref], store: Store, folder: Path) -> bool:
@@ -124,7 +155,7 @@ def main() -> int:
     shared.add_argument("--out", type=Path)
     stage, _ = shared.parse_known_args(rest)
     refuse_failed(stage.input)
-    code = run_stage("package", PackageRecipe, work, modules=("publish.package",), packages=("pydantic",), argv=rest)
+    code = run_stage("package", PackageRecipe, work, modules=("publish.package",), packages=PACKAGES, argv=rest)
     if code == 0 and lay_out(Receipt.read(stage.out).outputs, Store(stage.store), options.release):
         say(f"package: {options.release}")
     return code

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from config.variant import Target
 from ledger.digest import digest_json, sha256_bytes
 from ledger.receipts import Receipt, Ref, Verdict
 from ledger.store import Store
@@ -71,12 +72,13 @@ class Line:
         """Edit a receipt behind the back of its stage."""
         self.inputs[name] = self.inputs[name].model_copy(update=changes)
 
-    def record_variant(self, name: str, exemptions: list[dict[str, Any]]) -> None:
+    def record_variant(self, name: str, exemptions: list[dict[str, Any]], target: Target = "cpu") -> None:
         """Everything about one variant."""
         graphs = {
             f"{graph}.stablehlo": self.store.put_bytes(f"{name} {graph}".encode()) for graph in ("prefill", "decode")
         }
-        manifest = self.store.put_bytes(manifest_of(name, graphs, self.inputs).model_dump_json().encode())
+        described = manifest_of(name, graphs, self.inputs, target)
+        manifest = self.store.put_bytes(described.model_dump_json().encode())
         parity = {
             "prompts": 64,
             "tokens": 8192,
@@ -107,7 +109,7 @@ class Line:
         self.record(f"{name}/bench", inputs=(f"{name}/assemble", f"{name}/parity"), facts=sizes, measured=measured)
 
 
-def manifest_of(name: str, graphs: dict[str, Ref], inputs: dict[str, Receipt]) -> Manifest:
+def manifest_of(name: str, graphs: dict[str, Ref], inputs: dict[str, Receipt], target: Target = "cpu") -> Manifest:
     """A manifest that names the objects of the miniature line."""
 
     def file(path: str, ref: Ref) -> FileRef:
@@ -131,7 +133,7 @@ def manifest_of(name: str, graphs: dict[str, Ref], inputs: dict[str, Receipt]) -
         revision=FACTS["revision"],
         licence="apache-2.0",
         variant=Point(
-            name=name, kv_max=64, kv_bucket=16, tp=1, batch=1, slim=False, dtype="float32", kv="device", target="cpu"
+            name=name, kv_max=64, kv_bucket=16, tp=1, batch=1, slim=False, dtype="float32", kv="device", target=target
         ),
         model=Model(hidden_size=8, layers=2, ple_width=0, vocab_size=9, sliding_window=4),
         tokens=Tokens(bos=2, stop=(1,), suppress=()),
@@ -149,7 +151,12 @@ def manifest_of(name: str, graphs: dict[str, Ref], inputs: dict[str, Receipt]) -
 @pytest.fixture
 def line(tmp_path: Path) -> Line:
     """Two variants, both passed: "512-128" exactly, "bf16" with one exemption."""
-    store = Store(tmp_path / "store")
+    return make_line(tmp_path)
+
+
+def make_line(folder: Path) -> Line:
+    """What `line` is, with its store in `folder`."""
+    store = Store(folder / "store")
     line = Line(store)
     kept = ("config.json", "generation_config.json", "tokenizer.json", "chat_template.jinja")
     dropped = ("model-00001-of-00002.safetensors", "model.safetensors.index.json")

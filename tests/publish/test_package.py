@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,9 +16,11 @@ from ledger.errors import BadInput, GateFailed
 from ledger.receipts import Receipt
 from ledger.sources import ROOT
 from publish import package
+from publish.contents import contents, locks
+from publish.gate import admit
 from serve.manifest import Manifest, verify
 from serve.service.start import SelfCheck, read_selfcheck
-from tests.publish.conftest import BIG, Line
+from tests.publish.conftest import BIG, Line, make_line
 
 
 class Command:
@@ -47,6 +50,8 @@ class Command:
 
 @pytest.fixture
 def run(line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    # Syncing hundreds of small files is most of their time; what a kill leaves behind is tested elsewhere.
+    monkeypatch.setattr(os, "fsync", lambda _: None)
     return Command(line, tmp_path, monkeypatch)
 
 
@@ -102,6 +107,57 @@ def test_the_receipts_in_the_folder_are_those_that_were_given(run: Command) -> N
     run()
     shipped = Receipt.read(run.release / "variants/bf16/receipts/parity.json")
     assert shipped == run.line.inputs["bf16/parity"]
+
+
+def test_the_licence_of_every_package_ships_with_it(run: Command) -> None:
+    run()
+    lock = (run.release / "serve/requirements.txt").read_text()
+    wanted = {f"{name}-{version}.txt" for name, version in re.findall(r"^([a-z0-9-]+)==([^ ]+)", lock, re.M)}
+    assert {path.name for path in (run.release / "licences").iterdir()} == wanted
+    bill = json.loads((run.release / "sbom.cdx.json").read_bytes())
+    packages = {one["name"] for one in bill["components"] if one["type"] == "library"}
+    assert packages == {name.rpartition("-")[0] for name in wanted}
+
+
+def test_a_package_without_a_licence_is_no_part_of_a_release(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("publish.trust.licences.SAID", {})
+    with pytest.raises(GateFailed, match=r"licence of jinja2 [0-9.]+: its metadata names none; accepted: an SPDX"):
+        run()
+    assert not run.release.exists()
+
+
+def test_two_builds_with_the_same_receipts_are_the_same_folder(
+    run: Command, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    folder = tmp_path_factory.mktemp("elsewhere")
+    other = Command(make_line(folder), folder, monkeypatch)
+    other()
+    assert files(other.release) == files(run.release)
+
+
+def test_a_release_for_inferentia_waits_for_its_lock() -> None:
+    said = r"envs/inf2-serve.txt is missing, .* for inf2 .*; accepted: as make lock-inf2 writes it"
+    with pytest.raises(GateFailed, match=said):
+        locks(["cpu", "inf2"])
+
+
+def test_a_release_for_inferentia_ships_that_lock(line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line.record_variant("512-128", [], target="inf2")
+    (tmp_path / "inf2-serve.txt").write_text("torch-neuronx==2")
+    monkeypatch.setattr("publish.contents._ENVS", tmp_path)
+    found = contents([admit("512-128", line.inputs, line.store)], line.inputs["fetch"], line.store, {})
+    assert found["serve/requirements.txt"].sha256 == sha256_file(tmp_path / "inf2-serve.txt")
+
+
+def test_each_target_has_requirements_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("serve-cpu.txt", "inf2-serve.txt"):
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr("publish.contents._ENVS", tmp_path)
+    cpu, inf2 = tmp_path / "serve-cpu.txt", tmp_path / "inf2-serve.txt"
+    assert locks(["cpu"]) == {"serve/requirements.txt": cpu}
+    assert locks(["inf2", "inf2"]) == {"serve/requirements.txt": inf2}
+    assert locks(["inf2", "cpu"]) == {"serve/requirements.txt": cpu, "serve/requirements-inf2.txt": inf2}
 
 
 def test_unchanged_inputs_leave_the_folder_alone(run: Command) -> None:
