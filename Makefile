@@ -45,7 +45,7 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke kinds serve demo-inf2 doctor hardware bench-full bench-serve suites variant test soak lint lock lock-inf2 system clean
+.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 doctor hardware bench-full bench-serve bench-image suites variant test soak lint lock lock-inf2 system clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -77,6 +77,10 @@ serve: $(STAMP)  ## the demo's release on http://127.0.0.1:8080, built first if 
 	latest=$$($(PY) -c 'import json, sys; print(json.load(open(sys.argv[1]))["latest"])' $(DEMO)/release.json)
 	exec $(PY) -m serve $(DEMO)/variants/$$latest $(SERVE)
 
+publish-demo: $(STAMP)  ## the demo's release to a registry and a Hub on this machine, and back: signed, verified, run
+	@$(PY) -m recipes.recover $(BASE)
+	@$(PY) -m tests.publish.promotion.demo $(BASE)
+
 demo-inf2: $(STAMP)  ## target inf2 on stand-ins of the Neuron SDK, up to the measurement: what they build is no release
 	@$(call line,config/demo-inf2.yaml,measured,$(PY) -m tests.standins)
 
@@ -100,6 +104,9 @@ bench-serve: $(STAMP)  ## the server under load, beside the engine alone; make d
 	@artifacts=results/demo/build/demo/variants
 	$(PY) -m validate.bench.serve $$artifacts/512-128 $$artifacts/batch4 --fetch results/demo/receipts/demo/fetch.json \
 		--out results/serve/summary.json
+
+bench-image: $(STAMP)  ## size of the demo's image, and its time from start to the first token; make publish-demo before it
+	@$(PY) -m publish.image.bench results/demo/images/demo/512-128 --out results/image/summary.json
 
 suites: $(STAMP) $(SUITES)  ## others' suites against a server: openai, schemathesis, lm-eval, guidellm
 	@$(PY) -m tests.suites --tools $(VENV)/suites/bin
@@ -130,6 +137,7 @@ lint: $(STAMP)  ## format, types, workflow, drift of generated files
 	@$(call quiet,$(PY) -m snakefmt --check --compact-diff Snakefile */*.smk)
 	@$(call quiet,$(PY) -m snakemake --lint --configfile config/demo.yaml)
 	@$(PY) -m config.schema --check
+	@$(call quiet,$(PY) -m reuse lint)
 
 lock:  ## envs/*.txt from envs/*.in
 	@[[ -x $(VENV)/tools/bin/uv ]] || { $(PYTHON) -m venv $(VENV)/tools; $(VENV)/tools/bin/pip install --quiet $(UV); }
