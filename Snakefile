@@ -6,6 +6,7 @@ import sys
 from snakemake.utils import min_version
 
 from ledger.errors import FoundryError
+from publish.workflow import Publishing
 from recipes.workflow import read_plan
 
 min_version("9.0")
@@ -15,6 +16,7 @@ try:
 except FoundryError as error:
     print(f"error: {error}", file=sys.stderr)
     sys.exit(error.exit_code)
+publishing = Publishing(plan)
 
 shell.prefix(plan.prefix)
 
@@ -37,6 +39,8 @@ localrules:
     all,
     built,
     measured,
+    staged,
+    promoted,
 
 
 include: "recipes/recipes.smk"
@@ -63,3 +67,14 @@ rule measured:
 rule built:
     input:
         plan.all_receipts("assemble"),
+
+
+# On staging, pulled back and found good: what promotion would make public.
+rule staged:
+    input:
+        lambda _: publishing.all("verify"),
+
+
+rule promoted:
+    input:
+        lambda _: publishing.all("promote"),

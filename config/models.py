@@ -15,6 +15,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from config.base import LARGEST_SEED, CheckpointName, Name, Sha256, Strict
 from config.geometry import Geometry, geometry_names, load_geometry
+from config.publishing import Publish
 from config.reference import reference_names
 from config.sources import GeometrySource, HubSource, PathSource, Source, TinySource
 from config.variant import DType, Kv, Target, TensorParallel, Variant
@@ -30,6 +31,7 @@ __all__ = [
     "Kv",
     "Parity",
     "PathSource",
+    "Publish",
     "Release",
     "Source",
     "Target",
@@ -207,6 +209,9 @@ class Factory(Strict):
     )
     parity: Parity = Field(default=Parity(), description="the comparison with the oracle")
     bench: Bench = Field(default=Bench(), description="the measurement of speed")
+    publish: Publish | None = Field(
+        default=None, description="where releases go and who signs them; null: they stay on this machine"
+    )
 
     @field_validator("name")
     @classmethod
@@ -224,6 +229,12 @@ class Factory(Strict):
                         f"checkpoints.{key}.variants.{index}.kv_max: found {variant.kv_max}; accepted: more than "
                         f"{self.parity.max_new}, parity.max_new, as an answer follows a prompt"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _releases_can_be_published(self) -> Self:
+        if self.publish and (said := self.publish.refusal(self.checkpoints)):
+            raise ValueError(said)
         return self
 
     @field_validator("checkpoints", mode="before")

@@ -6,15 +6,18 @@ claimed: a cell that could not run says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
+from config.geometry import Geometry
 from config.models import Release
 from config.sources import HubSource, Source
 from publish.gate import Admitted
 from publish.licence import ACCEPTED, origin
+from publish.markdown import table
+from publish.use import Published, use
 
 _ABOUT = """\
 # {name}
@@ -26,32 +29,6 @@ runs them (`serve/`).
 {origin}
 
 {ran}
-"""
-
-_USE = """\
-## Use
-
-    python3.11 -m venv venv
-    venv/bin/pip install --no-deps --require-hashes -r serve/requirements.txt
-    venv/bin/python example.py
-
-with, in this folder, an `example.py` such as
-
-    from pathlib import Path
-    from tokenizers import Tokenizer
-    from serve.engine import Engine
-
-    tokenizer = Tokenizer.from_file("tokenizer.json")
-    prompt = "<bos><|turn>user\\nWhat is a list?<turn|>\\n<|turn>model\\n"
-    ids = tokenizer.encode(prompt, add_special_tokens=False).ids
-    engine = Engine.load(Path("variants/{latest}"))
-    answer = [token.id for token in engine.generate(ids, max_new=64)]
-    print(tokenizer.decode(answer))
-
-The tokenizer adds no `<bos>` by itself; chat_template.jinja writes it, as the example does. As a server with OpenAI's
-routes on port 8080, which checks a known answer before it is ready:
-
-    venv/bin/python -m serve variants/{latest}
 """
 
 _MADE = """\
@@ -79,14 +56,21 @@ _NOT_RUN = (
 )
 
 
-def card(release: Release, source: Source, fetch: Mapping[str, Any], variants: Sequence[Admitted]) -> str:
-    """The text of README.md; `fetch` are the facts of the fetch receipt."""
+def card(
+    release: Release,
+    source: Source,
+    fetch: Mapping[str, Any],
+    variants: Sequence[Admitted],
+    published: Published | None = None,
+    geometry: Geometry | None = None,
+) -> str:
+    """The text of README.md; `fetch` are the facts of the fetch receipt, `published` and `geometry` as for `use`."""
     about = _ABOUT.format(name=release.name, origin=origin(source, fetch["revision"]), ran=_ran(variants))
     sections = (
         _front_matter(source, variants),
         about,
         "## Variants\n\n" + _variants(release, variants),
-        _USE.format(latest=release.latest),
+        "## Use\n\n" + "\n".join(use(release, variants, published, geometry)),
         "## Parity\n\n" + _parity(variants),
         "## Speed\n\n" + _speed(variants),
         "## Hosts\n\n" + _hosts(variants),
@@ -114,7 +98,9 @@ def _front_matter(source: Source, variants: Sequence[Admitted]) -> str:
     targets = sorted({variant.manifest.variant.target for variant in variants})
     head: dict[str, Any] = {"license": ACCEPTED}
     if isinstance(source, HubSource):
-        head["base_model"] = source.repo
+        # Of the Hub's four relations, which it would guess otherwise ("finetune"), the one for weights that were not
+        # trained further but stored and computed in another form.
+        head |= {"base_model": source.repo, "base_model_relation": "quantized"}
     head |= {
         "library_name": "neff-foundry",
         "pipeline_tag": "text-generation",
@@ -131,7 +117,7 @@ def _variants(release: Release, variants: Sequence[Admitted]) -> str:
         shape = (point.kv_max, point.kv_bucket, point.dtype, point.tp, point.batch, "yes" if point.slim else "no")
         rows.append((f"{variant.name}{latest}", *shape, point.target, _digest(variant)))
     head = ("variant", "context", "prefill bucket", "dtype", "tp", "slots", "slim", "target", "sha256 of manifest")
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _parity(variants: Sequence[Admitted]) -> str:
@@ -161,7 +147,7 @@ def _parity(variants: Sequence[Admitted]) -> str:
         "Greedy tokens against transformers in float32. A float32 variant has no exemption. A bfloat16 variant may "
         "differ only where\nthe oracle's own gap between its first and second choice is under epsilon (logits), which "
         "was declared before the run. Log-probabilities (nats) of held-out text are compared position by position; the "
-        f"limit holds for float32.\n\n{_table(head, rows)}\n{_exemptions(exempt)}"
+        f"limit holds for float32.\n\n{table(head, rows)}\n{_exemptions(exempt)}"
     )
 
 
@@ -169,7 +155,7 @@ def _exemptions(rows: Sequence[tuple[object, ...]]) -> str:
     if not rows:
         return "No exemption was used.\n"
     head = ("variant", "check", "prompt", "position", "expected", "got", "gap")
-    return f"Every use of the exemption:\n\n{_table(head, rows)}"
+    return f"Every use of the exemption:\n\n{table(head, rows)}"
 
 
 def _difference(one: Mapping[str, Any]) -> tuple[object, ...]:
@@ -191,7 +177,7 @@ def _speed(variants: Sequence[Admitted]) -> str:
     )
     return (
         "Medians; transformers ran in the same minutes on the same host, on the same checkpoint and dtype, in the best "
-        f"of its modes.\n\n{_table(head, rows)}"
+        f"of its modes.\n\n{table(head, rows)}"
     )
 
 
@@ -214,7 +200,7 @@ def _hosts(variants: Sequence[Admitted]) -> str:
         "What a variant needs, as measured: the peak resident memory of the process that loaded and ran it (mapped "
         "files included), and its\nfiles; one set of weights and tables serves every variant of a dtype. Built for "
         "x86-64 Linux: a host whose CPU lacks a\nfeature that the executable was built for compiles the portable "
-        f"module when it loads.\n\n{_table(head, rows)}"
+        f"module when it loads.\n\n{table(head, rows)}"
     )
 
 
@@ -225,13 +211,3 @@ def _host(variant: Admitted) -> str:
 
 def _digest(variant: Admitted) -> str:
     return f"`{variant.receipts['parity'].facts['artifact'][:16]}`"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    return "".join(_lines(head, rows))
-
-
-def _lines(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        # A bar ends a cell, and special tokens and file names hold some.
-        yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |\n"

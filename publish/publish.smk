@@ -1,4 +1,4 @@
-# What parity has passed, to release folders.
+# What parity has passed, to release folders; and from there, where the configuration says so, to the public.
 
 
 rule package:
@@ -15,7 +15,7 @@ rule package:
         mem_mb=1000,
         runtime=60,
     params:
-        recipe=plan.recipe("package"),
+        recipe=publishing.recipe("package"),
         code=plan.code["package"],
         store=plan.store,
         inputs=plan.flags,
@@ -24,4 +24,127 @@ rule package:
         "package {wildcards.checkpoint}"
     shell:
         "python -m publish.package --recipe {params.recipe:q} {params.inputs} --release {params.release:q}"
+        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+
+
+rule image:
+    input:
+        package=plan.receipt("package"),
+    output:
+        receipt=plan.receipt("{variant}/image"),
+        index=update(f"{publishing.layout}/index.json"),
+    log:
+        f"{plan.logs}/{{variant}}/image.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=120,
+    params:
+        recipe=publishing.recipe("image"),
+        code=publishing.code["image"],
+        store=plan.store,
+        folders=publishing.building,
+    message:
+        "image {wildcards.checkpoint}/{wildcards.variant}"
+    shell:
+        "python -m publish.promotion.image --recipe {params.recipe:q} --input package={input.package}"
+        " {params.folders} --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+
+
+rule sign:
+    input:
+        unpack(publishing.inputs("sign")),
+    output:
+        receipt=plan.receipt("sign"),
+        signature=update(publishing.signature),
+    log:
+        f"{plan.logs}/sign.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=120,
+    params:
+        recipe=publishing.recipe("sign"),
+        code=publishing.code["sign"],
+        store=plan.store,
+        inputs=plan.flags,
+        signer=publishing.signer,
+        keyfiles=publishing.keyfiles,
+        folders=publishing.signing,
+    message:
+        "sign {wildcards.checkpoint}"
+    shell:
+        "python -m publish.sign --recipe {params.recipe:q} {params.inputs} --signer {params.signer:q} {params.folders}"
+        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+
+
+rule stage:
+    input:
+        unpack(publishing.inputs("stage")),
+    output:
+        receipt=plan.receipt("stage"),
+    log:
+        f"{plan.logs}/stage.log",
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=600,
+    params:
+        recipe=publishing.recipe("stage"),
+        code=publishing.code["stage"],
+        store=plan.store,
+        inputs=plan.flags,
+        folders=publishing.staging,
+    message:
+        "stage {wildcards.checkpoint}"
+    shell:
+        "python -m publish.promotion.stage --recipe {params.recipe:q} {params.inputs} {params.folders}"
+        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+
+
+rule verify:
+    input:
+        unpack(publishing.inputs("verify")),
+    output:
+        receipt=plan.receipt("verify"),
+    log:
+        f"{plan.logs}/verify.log",
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=600,
+    params:
+        recipe=publishing.recipe("verify"),
+        code=publishing.code["verify"],
+        store=plan.store,
+        inputs=plan.flags,
+        keyfiles=publishing.keyfiles,
+        scratch=publishing.scratch,
+    message:
+        "verify {wildcards.checkpoint}"
+    shell:
+        "python -m publish.promotion.verify --recipe {params.recipe:q} {params.inputs} --scratch {params.scratch:q}"
+        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+
+
+rule promote:
+    input:
+        unpack(publishing.inputs("promote")),
+    output:
+        receipt=plan.receipt("promote"),
+    log:
+        f"{plan.logs}/promote.log",
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=60,
+    params:
+        recipe=publishing.recipe("promote"),
+        code=publishing.code["promote"],
+        store=plan.store,
+        inputs=plan.flags,
+    message:
+        "promote {wildcards.checkpoint}"
+    shell:
+        "python -m publish.promotion.promote --recipe {params.recipe:q} {params.inputs}"
         " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
