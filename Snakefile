@@ -18,6 +18,20 @@ except FoundryError as error:
     sys.exit(error.exit_code)
 publishing = Publishing(plan)
 
+
+def public(stage):
+    """The receipts of a stage after package, for a target; ends the run where nothing is to be published."""
+
+    def paths(_):
+        try:
+            return publishing.all(stage)
+        except FoundryError as error:
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(error.exit_code)
+
+    return paths
+
+
 shell.prefix(plan.prefix)
 
 
@@ -72,9 +86,9 @@ rule built:
 # On staging, pulled back and found good: what promotion would make public.
 rule staged:
     input:
-        lambda _: publishing.all("verify"),
+        public("verify"),
 
 
 rule promoted:
     input:
-        lambda _: publishing.all("promote"),
+        public("promote"),

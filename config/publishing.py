@@ -62,12 +62,14 @@ class Publish(Strict):
         description="prefix of the image tags of a release and its git tag on the Hub; one version is one content"
     )
     registry: str = Field(
-        pattern=r"^[a-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$",
+        # With a dot, a port or as localhost: other programs take a bare name for a path in a registry of their choice.
+        pattern=r"^(localhost(:[0-9]{1,5})?|[a-z0-9-]+:[0-9]{1,5}|[a-z0-9-]+(\.[a-z0-9-]+)+(:[0-9]{1,5})?)"
+        r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$",
         max_length=160,
         description="registry, and the path that images lie below: the image of a release is REGISTRY/<release.name>",
     )
     hub: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$",
         max_length=96,
         description="owner on the Hub: the repository of a release is OWNER/<release.name>",
     )

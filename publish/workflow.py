@@ -17,6 +17,7 @@ from ledger.errors import BadInput
 from ledger.sources import ROOT, source_digest
 from publish.promotion.decide import needed
 from publish.promotion.destination import Destination, destination_of
+from publish.trust.trusted import fingerprint, load_trusted, read_private
 from recipes.workflow import Plan, Recipe, Wildcards
 
 STAGES = {
@@ -57,8 +58,13 @@ class Publishing:
         return self._plan.factory.publish
 
     def check(self) -> None:
-        """BadInput for a configuration that publishes nothing."""
-        self.section  # noqa: B018  (raises)
+        """BadInput for a configuration that publishes nothing, or whose keys could not do what they are for."""
+        section = self.section
+        trusted = load_trusted([Path(path) for path in section.trusted], environ={})
+        if isinstance(section.signer, KeySigner):
+            own = fingerprint(read_private(Path(section.signer.key)).public_key())
+            if own not in trusted.keys:
+                raise BadInput(f"publish.trusted: lacks the key of publish.signer; accepted: one with sha256 {own} too")
 
     def all(self, stage: str) -> list[str]:
         """Paths of all receipts of a stage that runs once per checkpoint."""

@@ -97,8 +97,9 @@ def unpack(layout: Path, digest: str, folder: Path) -> None:
         try:
             with tarfile.open(blobs.path(layer), "r|gz") as tar:
                 _write(tar, fresh, digest)
-        except (tarfile.TarError, EOFError, OSError) as error:
-            raise BadInput(f"{digest} cannot be unpacked: {error}; accepted: an attestation") from None
+        except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+            said = " ".join(str(error).split())
+            raise BadInput(f"{digest} cannot be unpacked: {said}; accepted: an attestation") from None
 
 
 def _write(tar: tarfile.TarFile, folder: Path, digest: str) -> None:

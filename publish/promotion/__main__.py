@@ -10,12 +10,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from ledger.errors import BadInput, run_cli
+from ledger.errors import BadInput, FoundryError, run_cli
 from ledger.flags import Parser
 from ledger.receipts import Receipt
 from ledger.stage import say
 from publish.promotion import preview, promote, stage, verify
+from publish.promotion.decide import decide
 from publish.promotion.live import connect
+from publish.promotion.moves import moves
 from publish.workflow import Publishing
 from recipes.workflow import Wildcards, read_plan
 
@@ -39,9 +41,21 @@ def main() -> int:
             _preview(publishing, wildcards)
             continue
         for key, run in STAGES.items():
-            if code := run(publishing.arguments(key, wildcards)):
+            if key == "verify" and _public(publishing, wildcards):
+                say(f"verify: {name} is public as it was verified")
+            elif code := run(publishing.arguments(key, wildcards)):
                 return code
     return 0
+
+
+def _public(publishing: Publishing, wildcards: Wildcards) -> bool:
+    """Whether all that was verified is public, so that nothing is to be pulled back for."""
+    to = publishing.destination(wildcards)
+    try:
+        receipts = {name: Receipt.read(Path(path)) for name, path in publishing.inputs("promote")(wildcards).items()}
+        return not moves(decide(to.variants, receipts), to, connect(to))
+    except FoundryError:
+        return False
 
 
 def _preview(publishing: Publishing, wildcards: Wildcards) -> None:
@@ -51,10 +65,9 @@ def _preview(publishing: Publishing, wildcards: Wildcards) -> None:
     for name in (*(f"{variant}/image" for variant in to.variants), "sign"):
         if name not in receipts:
             raise BadInput(f"receipt {paths[name]} is missing; accepted: a release that is built and signed")
-    for line in (
-        *preview.staging(to, remotes, *publishing.folders(wildcards)),
-        *preview.promotion(to, remotes, receipts),
-    ):
+    for line in preview.staging(to, remotes, *publishing.folders(wildcards)):
+        say(line)
+    for line in preview.promotion(to, remotes, receipts):
         say(line)
 
 

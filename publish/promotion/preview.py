@@ -29,11 +29,11 @@ def promotion(to: Destination, remotes: Remotes, receipts: Mapping[str, Receipt]
     """
     try:
         ticket = decide(to.variants, receipts)
+        left = moves(ticket, to, remotes)
     except FoundryError as error:
         yield f"promotion is refused as things are: {error}"
         yield from _tags(to, remotes, receipts)
         return
-    left = moves(ticket, to, remotes)
     for move in left:
         yield from _told(str(move), move.items)
     if not left:

@@ -34,6 +34,11 @@ def work(job: Job[PromoteRecipe], remotes: Remotes) -> Outcome:
     destination = job.recipe.destination
     check_recorded(job.inputs, job.store)
     ticket = decide(destination.variants, job.inputs)
+    if job.inputs["stage"].recipe != job.recipe.model_dump(mode="json"):
+        raise GateFailed(
+            f"the stage receipt is of another destination; accepted: {destination.version} of {destination.image} and "
+            f"{destination.repo}, by running snakemake"
+        )
     left = moves(ticket, destination, remotes)
     for move in left:
         move.do()

@@ -6,6 +6,7 @@ them: what goes on is the commit and the digests that the servers answered with.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ledger.errors import GateFailed, run_cli
 from ledger.flags import Parser, check_folder
+from ledger.receipts import Receipt
 from ledger.stage import Job, Outcome, run_stage, say
 from publish.promotion.destination import Destination
 from publish.promotion.live import connect
@@ -33,6 +35,8 @@ def work(job: Job[StageRecipe], remotes: Remotes, release: Path, images: Path, a
     `images` and `attestations` have a folder for each variant.
     """
     destination, registry = job.recipe.destination, remotes.registry
+    check_built(destination, job.inputs)
+    remotes.hub.refs()  # a repository or a token that is missing is told before anything is sent
     sent: list[Sent] = []
     staged: dict[str, Any] = {}
     for variant in destination.variants:
@@ -55,6 +59,14 @@ def work(job: Job[StageRecipe], remotes: Remotes, release: Path, images: Path, a
             "bytes_sent": sum(one.bytes for one in (*sent, uploaded)),
         },
     )
+
+
+def check_built(destination: Destination, receipts: Mapping[str, Receipt]) -> None:
+    """GateFailed for an image that was built to be called otherwise: its labels and the card say that name."""
+    for variant, tag in destination.fixed.items():
+        facts = receipts[f"{variant}/image"].facts
+        if (found := f"{facts.get('reference')}:{facts.get('tag')}") != (accepted := f"{destination.image}:{tag}"):
+            raise GateFailed(f"the image of {variant} was built as {found}; accepted: {accepted}, by running snakemake")
 
 
 def _tell(name: str, digest: str, *sent: Sent) -> None:

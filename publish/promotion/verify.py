@@ -7,6 +7,7 @@ found is in the receipt, also when it is refused.
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,8 +115,13 @@ def _receipts(folder: Path, pattern: str) -> Iterator[tuple[str, str]]:
         yield path.stem if place == "." else f"{place}/{path.stem}", receipt.digest
 
 
+def _aside(scratch: Path) -> Path:
+    make_folder(scratch.parent)
+    return Path(tempfile.mkdtemp(prefix=f"{scratch.name}-", dir=scratch.parent))
+
+
 def main(argv: list[str] | None = None) -> int:
-    """The stage; --scratch is a folder that is filled and removed."""
+    """The stage; beside --scratch a folder of its own is filled and removed, as two may verify at once."""
     own = Parser("verify", add_help=False)
     own.add_argument("--scratch", required=True, type=Path, metavar="DIR")
     options, rest = own.parse_known_args(argv)
@@ -123,9 +129,11 @@ def main(argv: list[str] | None = None) -> int:
     return run_stage(
         "verify",
         VerifyRecipe,
-        lambda job: work(job, connect(job.recipe.destination), job.recipe.load(), options.scratch),
+        lambda job: work(job, connect(job.recipe.destination), job.recipe.load(), _aside(options.scratch)),
         modules=("publish.promotion.verify",),
         packages=("huggingface_hub", "cryptography"),
+        # A recorded receipt says nothing of what the servers hold now.
+        fills_folder=True,
         environment=lambda recipe: {"trusted": str(recipe.load())},
         argv=rest,
     )

@@ -96,6 +96,7 @@ def open_bundle(data: bytes, trusted: Trusted) -> Statement:
         bundle = _KeyBundle.model_validate(parsed)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) or "the document"
+        where = where if where.isprintable() else ascii(where)
         raise Refused("bad_signature", f"{SIGNATURE}: {where} is damaged; accepted: a Sigstore bundle") from None
     return _checked(bundle, trusted)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -84,7 +85,7 @@ def read_public(path: Path) -> ec.EllipticCurvePublicKey:
     data = _read(path)
     try:
         key = serialization.load_pem_public_key(data)
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise BadInput(f"{path} is no public key; accepted: PEM of an EC public key ({', '.join(CURVES)})") from None
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name not in CURVES:
         raise BadInput(f"{path} is a {_kind(key)} key; accepted: EC on {', '.join(CURVES)}")
@@ -97,7 +98,7 @@ def read_private(path: Path) -> ec.EllipticCurvePrivateKey:
     accepted = f"PEM of an EC private key ({', '.join(CURVES)}) without a password"
     try:
         key = serialization.load_pem_private_key(data, None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         raise BadInput(f"{path} is no such private key; accepted: {accepted}") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name not in CURVES:
         raise BadInput(f"{path} is a {_kind(key)} key; accepted: {accepted}")

@@ -44,8 +44,11 @@ def named(layout: Path) -> dict[str, str]:
     path = layout / "index.json"
     try:
         index = parse_json(path.read_bytes(), str(path))
-        return {one["digest"]: one.get("annotations", {}).get(_NAME, "") for one in index["manifests"]}
-    except (OSError, BadInput, LookupError, TypeError, AttributeError):
+        there = {one["digest"]: one.get("annotations", {}).get(_NAME, "") for one in index["manifests"]}
+        if not all(_DIGEST.fullmatch(digest) and isinstance(name, str) for digest, name in there.items()):
+            raise ValueError
+        return there
+    except (OSError, BadInput, LookupError, TypeError, AttributeError, ValueError):
         raise Refused("not_a_release", f"{path} is no index of images; accepted: an OCI image layout") from None
 
 

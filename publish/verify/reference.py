@@ -74,11 +74,17 @@ def _hub(name: str, aside: Path, trusted: Trusted) -> Verdict:
 
 def _registry(name: str, aside: Path, trusted: Trusted) -> Verdict:
     from publish.image.attest import attestation_of, attested, fetch_attestation
-    from publish.image.registry import pull
+    from publish.image.reference import parse
+    from publish.image.registry import head, pull
 
     layout, folder = aside / "image", aside / "attestation"
-    digest = pull(name, layout)
+    if (digest := head(name)) is None:
+        raise BadInput(f"{name} is not in its registry; accepted: a repository and an image that are there")
     if attested(name, digest) is None:
         return Verdict("unsigned", f"{name} has no attestation of {digest}; accepted: an image with one", digest)
     fetch_attestation(attestation_of(name, digest), folder)
+    # An image may have many gigabytes, and nobody needs those of one that is not trusted.
+    if not (verdict := verify_attestation(folder, trusted)).ok:
+        return verdict
+    pull(str(parse(name).at(digest)), layout)
     return verify_image(layout, folder, trusted)

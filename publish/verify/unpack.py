@@ -33,5 +33,6 @@ def unpack(layout: Path, digest: str, folder: Path) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 file = tar.extractfile(info)
                 path.write_bytes(file.read() if file else b"")
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise Refused("file_changed", f"{digest} cannot be unpacked: {error}; accepted: an attestation") from None
+    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise Refused("file_changed", f"{digest} cannot be unpacked: {said}; accepted: an attestation") from None

@@ -20,6 +20,7 @@ from publish.promotion.decide import needed
 from publish.promotion.promote import PromoteRecipe
 from publish.promotion.stage import StageRecipe
 from publish.promotion.verify import VerifyRecipe
+from publish.trust.keys import make_keys
 from publish.workflow import STAGES, Publishing
 from recipes.workflow import Plan, Wildcards
 from tests.test_workflow import copied
@@ -94,6 +95,7 @@ def test_the_command_says_it_in_one_sentence() -> None:
 
 def test_what_is_public_comes_last_and_is_no_part_of_the_default_target(tmp_path: Path) -> None:
     workflow = copied(tmp_path / "repo")
+    make_keys(workflow.folder / "keys")
     (workflow.folder / "publish.yaml").write_text(yaml.safe_dump({"publish": SECTION}))
     files = ("--configfile", "config/smoke.yaml", "publish.yaml")
     assert not {*STAGES, "staged", "promoted"} & set(workflow.planned(*files))
@@ -141,3 +143,17 @@ def test_only_one_place_changes_what_is_public() -> None:
     # The second names the stage's module.
     assert used["promote"] == {"promotion/live.py", "promotion/__main__.py"}
     assert used["push"] <= {"promotion/live.py", "image/attest.py"}
+
+
+def test_keys_that_would_fail_in_the_end_are_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    publishing = planned()
+    with pytest.raises(BadInput, match=r"keys/publisher.pub cannot be read"):
+        publishing.check()
+    make_keys(Path("keys"))
+    make_keys(Path("others"))
+    publishing.check()
+    with pytest.raises(BadInput, match=r"publish.trusted: lacks the key of publish.signer; accepted: one with sha256"):
+        planned(SECTION | {"trusted": ["others/publisher.pub"]}).check()
+    with pytest.raises(BadInput, match=r"keys/publisher.pub is no such private key"):
+        planned(SECTION | {"signer": {"kind": "key", "key": "keys/publisher.pub"}}).check()

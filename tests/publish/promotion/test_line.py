@@ -160,7 +160,7 @@ def test_a_dry_run_tells_what_would_move_with_sizes(signed: World) -> None:
     assert f"me/demo, branch staging: {len(files)} to send, {sum(map(len, files.values())):,} bytes" in lines
     assert f"    model.sig ({len(files['model.sig']):,} bytes)" in lines
     digest = world.receipts["bf16/image"].facts["digest"]
-    assert f"once it is verified, registry.example/demo:bf16-cpu: new -> {digest}" in lines
+    assert f"once it is verified, {world.to.image}:bf16-cpu: new -> {digest}" in lines
     assert "promotion is refused as things are: the stage receipt is missing" in "\n".join(lines)
     assert before == (public(world.registry, world.hub), dict(world.registry.images), dict(world.hub.commits))
 
@@ -170,8 +170,8 @@ def test_a_dry_run_of_what_is_verified_names_every_move(verified: World) -> None
     lines = told(world)
     assert "me/demo, branch staging: 0 to send, 0 bytes" in lines
     moves = [line for line in lines if " -> " in line]
-    assert [line.split(":")[1] for line in moves if line.startswith("registry.example")] == [
-        name for name in ORDER if name != "v1"
-    ]
+    image = f"{world.to.image}:"
+    tags = [line.removeprefix(image).split(":")[0] for line in moves if line.startswith(image)]
+    assert tags == [name for name in ORDER if name != "v1"]
     promoted(world)
     assert told(world)[-1] == "v1 is public: nothing would change"

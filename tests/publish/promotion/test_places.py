@@ -16,7 +16,7 @@ from publish.promotion import promote, stage, verify
 from tests.hub import Hub
 from tests.publish.image.loopback import Registry, serving
 from tests.publish.promotion.places import read
-from tests.publish.promotion.world import NEEDED, VARIANTS, World
+from tests.publish.promotion.world import NEEDED, PORT, VARIANTS, World
 
 # huggingface_hub sends files in a way that httpx is about to drop.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -40,7 +40,6 @@ class Places:
             name
         ]
         to = self.world.to.model_dump(mode="json") | {
-            "image": f"{self.registry.address}/demo",
             "repo": NAME,
             "endpoint": self.hub.endpoint,
         }
@@ -77,7 +76,7 @@ FOLDERS = {"release": "signed", "images": "images", "attestations": "attestation
 
 @pytest.fixture
 def places(signed: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
-    with serving(tmp_path / "registry") as registry, Hub(tmp_path / "hub") as hub:
+    with serving(tmp_path / "registry", PORT) as registry, Hub(tmp_path / "hub") as hub:
         monkeypatch.setenv("HF_TOKEN", hub.token)
         monkeypatch.setattr("publish.image.skopeo.WAITS", (0.01,))
         HfApi(endpoint=hub.endpoint, token=hub.token).create_repo(NAME)
@@ -150,3 +149,19 @@ def flip(root: Path, world: World) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
+
+
+def test_what_is_damaged_after_it_was_found_good_is_found_again(places: Places) -> None:
+    assert [places.run(name) for name in ("stage", "verify")] == [0, 0]
+    image = json.loads((places.world.folder / "images" / VARIANTS[0] / "index.json").read_bytes())["manifests"][0]
+    manifest = json.loads(
+        (places.world.folder / "images" / VARIANTS[0] / "blobs" / image["digest"].replace(":", "/")).read_bytes()
+    )
+    hexadecimal = manifest["layers"][0]["digest"].removeprefix("sha256:")
+    held = places.folder / "registry/blobs/docker/registry/v2/blobs/sha256" / hexadecimal[:2] / hexadecimal / "data"
+    held.write_bytes(b"x" + held.read_bytes()[1:])
+    with pytest.raises(FoundryError, match=hexadecimal):
+        places.run("verify")
+    with pytest.raises(FoundryError, match="verify"):
+        places.run("promote")
+    assert not places.tags() and not places.refs()[1]

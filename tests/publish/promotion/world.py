@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import socket
 import tarfile
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -34,15 +35,19 @@ from publish.trust.signing import KeySettings, load_signer
 from publish.trust.source import Source
 from serve.manifest import MANIFEST
 from tests.publish.conftest import make_line
+from tests.publish.image.loopback import HOST
 from tests.publish.promotion.places import FakeHub, FakeRegistry
 
 VARIANTS = ("512-128", "bf16")
 NEEDED = tuple(needed(VARIANTS))
+# What is built is called by where it goes, so a test that has a real registry has it here.
+with socket.create_server((HOST, 0)) as _free:
+    PORT: int = _free.getsockname()[1]
 
 
 def destination(version: str = "v1") -> Destination:
     return Destination(
-        image="registry.example/demo",
+        image=f"{HOST}:{PORT}/demo",
         repo="me/demo",
         endpoint=None,
         version=version,
