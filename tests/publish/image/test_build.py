@@ -120,10 +120,11 @@ def test_unpacked_it_is_the_release_without_what_nobody_runs(tmp_path: Path) -> 
     )
 
 
-def test_ten_builds_are_one_image(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [4, pytest.param(10, marks=pytest.mark.soak)])
+def test_builds_are_one_image(tmp_path: Path, times: int) -> None:
     """Other folders, hours, umasks, locales and time zones; nothing is shared, the runtime is made anew too."""
     made = []
-    for number in range(10):
+    for number in range(times):
         where = tmp_path / f"build {number}" / ("deep/" * number)
         where.mkdir(parents=True)
         locale = ("C", "C.UTF-8", "tr_TR.UTF-8", "de_DE.UTF-8", "POSIX")[number % 5]
@@ -132,7 +133,7 @@ def test_ten_builds_are_one_image(tmp_path: Path) -> None:
         command = [sys.executable, "-c", _BUILD, str(where), ("022", "077", "002")[number % 3]]
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, **more}, capture_output=True, text=True, check=True)
         made.append(done.stdout.strip())
-    assert len(made) == 10 and len(set(made)) == 1 and made[0].startswith("sha256:")
+    assert len(made) == times and len(set(made)) == 1 and made[0].startswith("sha256:")
 
 
 def test_variants_share_everything_but_their_graphs(tmp_path: Path) -> None:
