@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -44,10 +46,13 @@ def run_cli(main: Callable[[], int | None]) -> NoReturn:
     """Run `main` and exit with its code; a FoundryError or an OSError becomes `error: <sentence>` on stderr.
 
     A file that cannot be read or written (a full disk, a folder without permission) is for a person to mend, as bad
-    input is: exit code 2. Every other exception is a bug and propagates.
+    input is: exit code 2. Ctrl-C is no fault, and ends with one line as well: exit code 130. Every other exception is
+    a bug and propagates.
     """
     try:
         code = main()
+    except KeyboardInterrupt:
+        _interrupted()
     except FoundryError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
@@ -55,6 +60,21 @@ def run_cli(main: Callable[[], int | None]) -> NoReturn:
         sys.stderr.write(f"error: {_reason(error)}\n")
         sys.exit(BadInput.exit_code)
     sys.exit(code or 0)
+
+
+def _interrupted() -> NoReturn:
+    sys.stderr.write("error: ended by SIGINT\n")
+    sys.exit(128 + signal.SIGINT)
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        _interrupted()
+    _usual(kind, error, trace)
+
+
+# Ctrl-C while a command is still being imported, before `run_cli`. Python takes a SystemExit from here as its own.
+_usual, sys.excepthook = sys.excepthook, _uncaught
 
 
 def _reason(error: OSError) -> str:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from serve.errors import ServeError
+from serve.http.body import JsonRoute
 from serve.http.desk import FRAME, Desk, client_text, copies, leaving, new_id, spoken, usage
 from serve.http.openapi import COMPLETION_ERRORS, desk_of, streamed
 from serve.http.schemas_chat import (
@@ -26,7 +27,7 @@ from serve.http.voice import Delta, Voice
 from serve.service.job import Ask, Job
 from serve.text.events import ToolCallStart
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 
 @router.post(
@@ -53,7 +54,7 @@ async def _begin(desk: Desk, request: Request, body: ChatRequest, job: Job, leng
 
     def tokenise() -> tuple[str, list[int]]:
         prompt = desk.text.render(messages, tools or None, enable_thinking=body.thinking)
-        return prompt, desk.text.encode(prompt, add_special=False)
+        return prompt, desk.encode(prompt, "messages", add_special=False)
 
     try:
         prompt, ids = await desk.tokenised(tokenise, length)

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from serve.errors import ServeError
-from serve.http.desk import Desk, client_text, copies, leaving, new_id, spoken, usage
+from serve.http.body import JsonRoute
+from serve.http.desk import Desk, client_text, copies, leaving, new_id, size, spoken, usage
 from serve.http.logprobs import CompletionTable
 from serve.http.openapi import COMPLETION_ERRORS, desk_of, streamed
 from serve.http.schemas_completions import Completion, CompletionRequest
@@ -18,7 +19,7 @@ from serve.http.sse import DONE, chunk
 from serve.http.voice import Delta, Voice
 from serve.service.job import Ask, Job
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 _DEFAULT_TOKENS = 16  # of OpenAI's API
 
 
@@ -33,7 +34,7 @@ async def completions(request: Request, body: CompletionRequest) -> Response:
     desk = desk_of(request)
     desk.check_model(body.model)
     prompts = body.prompts
-    job = desk.admit(request, body.n or 1, [len(p.encode()) + 1 if isinstance(p, str) else len(p) for p in prompts])
+    job = desk.admit(request, body.n or 1, [size(p) + 1 if isinstance(p, str) else len(p) for p in prompts])
     with leaving(job):
         reply = _Reply(desk, body, job, *await _begin(desk, request, body, job, prompts))
         return desk.stream(job, reply.events()) if body.stream else await reply.whole()
@@ -46,7 +47,7 @@ async def _begin(
     count, sampling = body.n or 1, desk.sampling(body)
 
     def tokenise() -> list[list[int]]:
-        return [desk.text.encode(p, add_special=True) if isinstance(p, str) else p for p in prompts]
+        return [desk.encode(p, "prompt", add_special=True) if isinstance(p, str) else p for p in prompts]
 
     asks: list[Ask] = []
     try:

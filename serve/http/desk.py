@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -44,6 +45,7 @@ class Desk:
         self.settings, self.service, self.metrics = settings, service, metrics
         self.text: Text
         self.names: Logprobs
+        self._longest = 1  # characters of the longest token
         self.facts: dict[str, str] = {}
         self.created = int(time.time())
         self._tokenising = ThreadPoolExecutor(1, thread_name_prefix="tokenise")
@@ -51,6 +53,9 @@ class Desk:
     def opened(self, text: Text, facts: dict[str, str]) -> None:
         """Take what was loaded: the text side, and what the status page and the metrics say of the artifact."""
         self.text, self.names, self.facts = text, Logprobs(text), facts
+        engine = self.service.engine
+        assert engine is not None
+        self._longest = max(len(text.pieces.text(id_) or "") for id_ in range(engine.manifest.model.vocab_size))
         self.metrics.describe(facts)
 
     @property
@@ -79,14 +84,20 @@ class Desk:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._tokenising, work)
 
+    def encode(self, text: str, param: str, *, add_special: bool) -> list[int]:
+        """Token ids of `text`; ApiError naming `param`, without any work, where it has more than fit for certain."""
+        kv_max, least = self.service.check().kv_max, math.ceil(len(text) / self._longest)
+        if least > kv_max:
+            raise _too_long(f"at least {least}", kv_max, param)
+        return self.text.encode(text, add_special=add_special)
+
     def room(self, ids: Sequence[int], wanted: int | None, param: str, limit: str = "max_tokens") -> int:
         """How many tokens an answer may have; ApiError naming `param` or `limit` when prompt or answer do not fit."""
         kv_max = self.service.check().kv_max
         if not ids:
             raise ApiError(400, f"{param} is empty; a prompt of at least one token is accepted", param=param)
         if len(ids) + min(1, wanted if wanted is not None else 1) > kv_max:
-            message = f"the prompt has {len(ids)} tokens; this model's context is {kv_max}, prompt and answer together"
-            raise ApiError(400, message, param=param, code="context_length_exceeded")
+            raise _too_long(str(len(ids)), kv_max, param)
         if wanted is None:
             return kv_max - len(ids)
         if len(ids) + wanted > kv_max:
@@ -183,6 +194,16 @@ def new_id(kind: str) -> str:
 def client_text(error: ServeError, param: str) -> ApiError:
     """An error of the text side as one of the request."""
     return ApiError(400, str(error), param=param, code="invalid_value")
+
+
+def size(text: str) -> int:
+    """Bytes of a text, which are at least as many as its tokens."""
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _too_long(tokens: str, kv_max: int, param: str) -> ApiError:
+    message = f"the prompt has {tokens} tokens; this model's context is {kv_max}, prompt and answer together"
+    return ApiError(400, message, param=param, code="context_length_exceeded")
 
 
 def _or(value: Any, default: Any) -> Any:

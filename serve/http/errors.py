@@ -10,7 +10,7 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from serve.errors import ServeError
@@ -69,7 +69,11 @@ class ClientGone(Exception):  # noqa: N818 - no fault of anybody
 
 # What pydantic calls the types in a union.
 _BRANCH = re.compile(r"str|int|float|bool|[a-z-]+\[.*|[A-Z][A-Za-z]+|constrained-str", re.DOTALL)
-_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large", 415: "unsupported_media_type"}
+_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+_WORDS = {
+    404: "there is nothing at this path; /openapi.json lists what there is",
+    405: "this method is not accepted here; the header `allow` says which is",
+}
 
 
 def as_api_error(error: Exception) -> ApiError:
@@ -85,9 +89,12 @@ def as_api_error(error: Exception) -> ApiError:
             found = _invalid(error.errors())
         case ServeError():
             found = ApiError(400, str(error), code="invalid_value")
+        case HTTPException(__cause__=ClientDisconnect()):  # FastAPI takes it for a body that it cannot parse
+            found = as_api_error(ClientGone())
         case HTTPException():
-            code = _CODES.get(error.status_code)
-            found = ApiError(error.status_code, str(error.detail), code=code, headers=error.headers)
+            status = error.status_code
+            words = _WORDS.get(status, str(error.detail))
+            found = ApiError(status, words, code=_CODES.get(status), headers=error.headers)
         case _:
             words = "the server failed at this request; its log says why"
             found = ApiError(500, words, kind="server_error", code="internal")
@@ -122,8 +129,8 @@ def _invalid(found: Sequence[Mapping[str, Any]]) -> ApiError:
     # Each branch of a union has its say about a value: the one of the right type was meant, or else the deepest.
     first = max(found, key=lambda error: (not error["type"].endswith("_type"), len(error["loc"])))
     if first["type"] == "json_invalid":
-        message = f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
-        return ApiError(400, message, code="invalid_json")
+        place = f" at character {first['loc'][-1]}" if first["loc"][-1] else ""
+        return ApiError(400, f"the body is not JSON: {first['ctx']['error']}{place}", code="invalid_json")
     param = _param(first["loc"], unknown=first["type"] == "extra_forbidden")
     if first["type"] == "extra_forbidden":
         return ApiError(400, f"{param} is not supported by this server", param=param, code="unsupported_parameter")

@@ -9,14 +9,15 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from serve.errors import ServeError
-from serve.http.desk import Desk, client_text, leaving, spoken, usage
+from serve.http.body import JsonRoute
+from serve.http.desk import Desk, client_text, leaving, size, spoken, usage
 from serve.http.openapi import COMPLETION_ERRORS, desk_of, streamed
 from serve.http.schemas_completions import Generated, GenerateRequest
 from serve.http.sse import DONE, chunk
 from serve.http.voice import Voice
 from serve.service.job import Ask, Job
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 
 @router.post(
@@ -28,7 +29,7 @@ router = APIRouter()
 async def generate(request: Request, body: GenerateRequest) -> Response:
     """An answer, or a stream of events with `stream` true."""
     desk = desk_of(request)
-    job = desk.admit(request, 1, [len(body.prompt.encode()) + 1])
+    job = desk.admit(request, 1, [size(body.prompt) + 1])
     with leaving(job):
         voice = await _begin(desk, request, body, job)
         if body.stream:
@@ -41,7 +42,7 @@ async def generate(request: Request, body: GenerateRequest) -> Response:
 
 async def _begin(desk: Desk, request: Request, body: GenerateRequest, job: Job) -> Voice:
     try:
-        ids = await desk.tokenised(lambda: desk.text.encode(body.prompt, add_special=True), len(body.prompt))
+        ids = await desk.tokenised(lambda: desk.encode(body.prompt, "prompt", add_special=True), len(body.prompt))
         reader = desk.text.completion(body.stops)
     except ServeError as error:
         raise client_text(error, "prompt") from error

@@ -60,7 +60,9 @@ class Guard:
 
         try:
             self._check(scope, headers)
-            await self._app(scope, self._limited(receive), tagged)
+            # HEAD is GET whose body uvicorn leaves out, going by its own scope.
+            seen = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+            await self._app(seen, self._limited(receive), tagged)
         except _Gone:
             state["error"] = "client_gone"
         except Exception as error:

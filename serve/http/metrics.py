@@ -47,8 +47,8 @@ class Metrics:
         def counter(name: str, words: str, labels: tuple[str, ...] = ()) -> Counter:
             return Counter(f"{PREFIX}_{name}", words, labels, registry=self.registry)
 
-        self.running = gauge("num_requests_running", "answers that hold a slot")
-        self.waiting = gauge("num_requests_waiting", "answers that are admitted and wait for a slot")
+        self.running = gauge("num_requests_running", "answers that hold a slot, or get one before the next step")
+        self.waiting = gauge("num_requests_waiting", "answers that wait until another leaves its slot")
         self._first = histogram("time_to_first_token_seconds", "from arrival to the first token", _FIRST)
         self._between = histogram("inter_token_latency_seconds", "from one token to the next", _BETWEEN)
         self._whole = histogram("e2e_request_latency_seconds", "from arrival to the last token", _WHOLE)

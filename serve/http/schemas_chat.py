@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
-from serve.http.schemas_common import DETAIL, Body, Detail, Finish, Int, Label, OpenAIFields, Usage
+from serve.http.schemas_common import DETAIL, Body, Detail, Finish, Int, Items, Label, OpenAIFields, Usage
 
+TOOLS = 128  # as in OpenAI's API
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:/-]{1,64}$")]
 
 
@@ -38,9 +39,9 @@ class Message(Body):
     """A turn of the chat."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[TextPart] | None = None
+    content: str | Items[TextPart] | None = None
     name: Label = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: Items[ToolCall] | None = None
     tool_call_id: str | None = None
     reasoning_content: str | None = Field(None, description="thoughts of an earlier turn, for templates that use them")
     refusal: None = None
@@ -83,12 +84,12 @@ class TemplateArguments(Body):
 class ChatRequest(OpenAIFields):
     """A chat to continue. Fields of OpenAI's API that are not here are refused by name."""
 
-    messages: list[Message] = Field(min_length=1)
+    messages: Items[Message] = Field(min_length=1)
     max_tokens: Int | None = Field(None, ge=1, description="absent: as many as fit")
     max_completion_tokens: Int | None = Field(None, ge=1, description="the newer name of max_tokens")
     logprobs: bool | None = None
     top_logprobs: Int | None = Field(None, ge=0, le=20)
-    tools: list[Tool] | None = None
+    tools: Annotated[Items[Tool], Field(max_length=TOOLS)] | None = None
     tool_choice: Literal["none", "auto"] | None = None
     parallel_tool_calls: bool | None = Field(None, description="false ends the answer after its first call")
     response_format: ResponseFormat | None = None

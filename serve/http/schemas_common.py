@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
+T = TypeVar("T")
 STOPS = 4
+STOP_LENGTH = 1000
+BIASES = 1024
+
+# What is wrong with a body is said of one place. A list in it may be wrong in a hundred thousand, and to find them all
+# would keep everybody else waiting for seconds.
+Items = Annotated[list[T], Field(fail_fast=True)]
 
 # JSON Schema counts 1.0 among the integers; strict types alone would not.
 Int = Annotated[int, BeforeValidator(lambda value: int(value) if _is_whole(value) else value)]
-StopString = Annotated[str, StringConstraints(min_length=1)]
+StopString = Annotated[str, StringConstraints(min_length=1, max_length=STOP_LENGTH)]
 TokenId = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}$")]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 Label = str | None
@@ -20,10 +27,25 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
+def _few(values: Any) -> Any:
+    if isinstance(values, dict) and len(values) > BIASES:
+        raise ValueError(f"found {len(values)} entries; at most {BIASES} are accepted")
+    return values
+
+
 class Body(BaseModel):
     """A request, or a part of one: unknown fields are refused, and a string is no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_unknown_field(cls, fields: Any) -> Any:
+        """The first field that is not known stands for all of them."""
+        if not isinstance(fields, dict) or len(fields) <= len(cls.model_fields):
+            return fields
+        unknown = next(name for name in fields if name not in cls.model_fields)
+        return {name: value for name, value in fields.items() if name in cls.model_fields or name == unknown}
 
 
 class StreamOptions(Body):
@@ -43,9 +65,11 @@ class SamplingFields(Body):
     repetition_penalty: float | None = Field(None, gt=0, le=100, description="over prompt and answer; 1 is none")
     presence_penalty: float | None = Field(None, ge=-2, le=2)
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    logit_bias: dict[TokenId, Bias] | None = Field(None, description="token id to what is added to its logit")
+    logit_bias: Annotated[dict[TokenId, Bias], Field(max_length=BIASES), BeforeValidator(_few)] | None = Field(
+        None, description="token id to what is added to its logit"
+    )
     seed: Int | None = Field(None, ge=-(2**63), le=2**63 - 1)
-    stop: StopString | Annotated[list[StopString], Field(max_length=STOPS)] | None = Field(
+    stop: StopString | Annotated[Items[StopString], Field(max_length=STOPS)] | None = Field(
         None, description="the answer ends before the first of these"
     )
     ignore_eos: bool | None = Field(None, description="go on after the checkpoint's own stop tokens")

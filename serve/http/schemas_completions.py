@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
-from serve.http.schemas_common import DETAIL, Detail, Finish, Int, OpenAIFields, SamplingFields, Usage
+from serve.http.schemas_common import DETAIL, Detail, Finish, Int, Items, OpenAIFields, SamplingFields, Usage
 
-Id = Annotated[Int, Field(ge=0)]
-Ids = Annotated[list[Id], Field(min_length=1)]
-Texts = Annotated[list[str], Field(min_length=1)]
-IdLists = Annotated[list[Ids], Field(min_length=1)]
+PROMPTS = 2048
+
+
+def _whole(ids: Any) -> Any:
+    """As `Int` does, for a list at once: a prompt may have many ids, and hardly one of them is written as 1.0."""
+    if isinstance(ids, list) and any(type(id_) is float for id_ in ids):
+        return [int(id_) if isinstance(id_, float) and id_.is_integer() else id_ for id_ in ids]
+    return ids
+
+
+Ids = Annotated[Items[Annotated[int, Field(ge=0)]], Field(min_length=1), BeforeValidator(_whole)]
+Texts = Annotated[Items[str], Field(min_length=1, max_length=PROMPTS)]
+IdLists = Annotated[Items[Ids], Field(min_length=1, max_length=PROMPTS)]
 
 
 class CompletionRequest(OpenAIFields):

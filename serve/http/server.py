@@ -12,13 +12,15 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
 from serve.engine import Engine
 from serve.errors import ServeError
 from serve.http.app import create_app
+from serve.http.connection import Connection
 from serve.http.desk import Desk
 from serve.http.log import LOG, event
 from serve.http.metrics import Metrics
@@ -28,6 +30,9 @@ from serve.http.spot import SpotNotices
 from serve.service.service import Service
 
 _LAST_BYTES = 5.0  # seconds for responses that are complete but not sent
+# How long a connection may wait for its next request, in seconds. A load balancer of AWS keeps its own for 60, and what
+# it sends down one that is closed in that moment is lost.
+_IDLE = 75
 # How long a thread may keep the interpreter from another, in seconds: a request that is being read and checked would
 # else hold up the engine's next step for Python's default, 5 ms.
 _TURN = 0.001
@@ -56,6 +61,22 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def configured(desk: Desk) -> uvicorn.Config:
+    """uvicorn's configuration for the application over `desk`."""
+    seconds, count_error = desk.settings.receive_seconds, desk.metrics.error
+    return uvicorn.Config(
+        create_app(desk),
+        http=cast(Any, partial(Connection, seconds=seconds, count_error=count_error)),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_keep_alive=_IDLE,
+        timeout_graceful_shutdown=int(_LAST_BYTES),
+    )
+
+
 async def serve(settings: Settings, source: Source) -> int:
     """Serve until a signal, a spot notice or a failure; ServeError when the source cannot be served."""
     listener = bind(settings.host, settings.port)
@@ -63,16 +84,7 @@ async def serve(settings: Settings, source: Source) -> int:
     metrics = Metrics()
     service = Service(settings.limits, metrics)
     desk = Desk(settings, service, metrics)
-    config = uvicorn.Config(
-        create_app(desk),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        timeout_graceful_shutdown=int(_LAST_BYTES),
-    )
-    server = _Uvicorn(config)
+    server = _Uvicorn(configured(desk))
     serving = asyncio.create_task(server.serve([listener]))
     leaving = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -25,11 +25,12 @@ class Settings:
     model_name: str = ""
     queue: int = 64
     queue_tokens: int = 0
+    receive_seconds: float = 60.0
     queue_seconds: float = 30.0
     request_seconds: float = 600.0
     drain_seconds: float = 100.0
     linger_seconds: float = 0.5
-    body_limit: int = 4 * MEGABYTE
+    body_limit: int = MEGABYTE
     api_key: str = ""
     spot: str = ""
     spot_seconds: float = 2.0
@@ -84,6 +85,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
     "model_name": (str, "name that requests give as `model`; the checkpoint's when empty"),
     "queue": (_whole(0, 100_000), "answers that may wait for a slot"),
     "queue_tokens": (_whole(0), "prompt tokens admitted at once; 0: what fills the slots and half of the queue"),
+    "receive_seconds": (_seconds, "longest time for a request to arrive, head and body, then 408"),
     "queue_seconds": (_seconds, "longest wait for a slot, then 429"),
     "request_seconds": (_seconds, "longest time for a request; its answer ends there with finish_reason length"),
     "drain_seconds": (_seconds, "longest time that running requests get after SIGTERM or a spot notice"),

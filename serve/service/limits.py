@@ -26,7 +26,7 @@ class Gate:
     """Counts what is admitted. Only the event loop calls it, so that each call is one step that no other sees half."""
 
     def __init__(self, limits: Limits, slots: int, kv_max: int) -> None:
-        self.capacity = slots + limits.queue
+        self.slots, self.capacity = slots, slots + limits.queue
         self.most_tokens = limits.prompt_tokens or kv_max * (slots + max(4, limits.queue // 2))
         self.answers = 0
         self.tokens = 0

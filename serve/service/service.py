@@ -37,7 +37,7 @@ class Service:
         self.limits, self._observer, self._clock = limits, observer, clock
         self.state: State = "loading"
         self.engine: Engine | None = None
-        self.running = 0
+        self.seated = 0  # answers that hold a slot
         self._gate = Gate(limits, 1, 1)
         self._seconds = 1.0  # how long an answer holds its slot, a moving average
         self._loop = asyncio.get_running_loop()
@@ -53,8 +53,18 @@ class Service:
         self._thread.start()
 
     @property
+    def admitted(self) -> int:
+        """Answers that have a place, in a slot or before one."""
+        return self._gate.answers
+
+    @property
+    def running(self) -> int:
+        """Those for which there is a slot: they hold it, or get it before the next step."""
+        return min(self._gate.answers, self._gate.slots)
+
+    @property
     def waiting(self) -> int:
-        """Answers that are admitted and have no slot yet."""
+        """The others, which another has to leave its slot for; never more than the queue holds."""
         return self._gate.answers - self.running
 
     @property
@@ -107,8 +117,7 @@ class Service:
 
     def _retry_after(self) -> float:
         """When a place is likely to be free: the time in which the queue before it moves through the slots."""
-        slots = self._gate.capacity - self.limits.queue
-        return min(30.0, max(0.25, self._seconds * (self.waiting + 1) / slots))
+        return min(30.0, max(0.25, self._seconds * (self.waiting + 1) / self._gate.slots))
 
     def _run(self, load: Callable[[], Engine]) -> None:
         """The engine's thread."""
@@ -159,7 +168,7 @@ class Service:
         answer, arrived = event.answer, event.answer.job.arrived
         if event.began:
             answer.begun_at = event.at
-            self.running += 1
+            self.seated += 1
             self._observer.started(event.at - arrived)
         if event.tokens:
             first = not answer.generated
@@ -170,7 +179,7 @@ class Service:
             return
         answer.ended = True
         if answer.begun_at is not None:
-            self.running -= 1
+            self.seated -= 1
             self._seconds += 0.1 * (event.at - answer.begun_at - self._seconds)
         self._observer.ended(event.at - arrived, len(answer.ask.ids), answer.generated, _reason(event))
 

@@ -1,5 +1,7 @@
 """Sentences and exit codes, against sentences written by hand."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
@@ -127,7 +129,7 @@ def test_a_long_value_is_cut() -> None:
     assert len(explain(caught.value, "a.yaml", Factory)) < 250
 
 
-def raises(error: Exception) -> Callable[[], int]:
+def raises(error: BaseException) -> Callable[[], int]:
     def main() -> int:
         raise error
 
@@ -146,6 +148,7 @@ def raises(error: Exception) -> Callable[[], int]:
         (raises(OSError(28, "No space left on device")), 2, "error: [Errno 28] No space left on device\n"),
         (raises(OSError("two\nlines")), 2, "error: two lines\n"),
         (raises(TimeoutError()), 2, "error: TimeoutError\n"),
+        (raises(KeyboardInterrupt()), 130, "error: ended by SIGINT\n"),
         (raises(GateFailed("parity: 3 tokens differ")), 1, "error: parity: 3 tokens differ\n"),
     ],
 )
@@ -159,3 +162,25 @@ def test_exit_codes(main: Callable[[], int | None], code: int, stderr: str, caps
 def test_a_bug_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         run_cli(lambda: 1 // 0)
+
+
+INTERRUPT = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(f"import ledger.errors; {INTERRUPT}", id="while it is imported"),
+        pytest.param(f"from ledger.errors import run_cli; run_cli(lambda: exec({INTERRUPT!r}))", id="at work"),
+    ],
+)
+def test_ctrl_c_is_one_line(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: ended by SIGINT\n")
+
+
+def test_a_bug_outside_of_the_command_keeps_its_traceback() -> None:
+    program = "import ledger.errors; 1 // 0"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith("ZeroDivisionError: integer division or modulo by zero\n")

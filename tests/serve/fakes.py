@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from safetensors.torch import save_file
 
 from serve.engine import Engine
 from serve.manifest import FileRef, Graph, GraphName, Manifest, Model, Point, Signature, Tokens
@@ -158,6 +156,9 @@ class Context(FakeRuntime):
 
 def engine(folder: Path, made_for: Manifest, runtime: Runtime) -> Engine:
     """An engine over `runtime` and tables in which the embedding of a token is its id."""
+    import torch
+    from safetensors.torch import save_file
+
     ids = torch.arange(VOCABULARY, dtype=torch.bfloat16)
     tables = {TOKENS: ids[:, None].clone(), PER_LAYER: ids[:, None].repeat(1, LAYERS * PLE)}
     path = folder / "tables.safetensors"

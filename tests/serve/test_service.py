@@ -85,7 +85,7 @@ async def test_many_at_once_are_answered_as_the_engine_alone_would(tmp_path: Pat
         assert answer == [token.id for token in alone.generate(ids, max_new=max_new, stop_ids=frozenset())]
     assert observer.reasons == ["length"] * 30
     assert observer.generated == sum(max_new for _, max_new in asked)
-    assert (service.running, service.waiting) == (0, 0)
+    assert (service.seated, service.admitted) == (0, 0)
     assert context.closed
 
 
@@ -139,6 +139,19 @@ async def test_a_drain_during_the_load_ends_at_once(tmp_path: Path) -> None:
     assert service.stop()
 
 
+async def test_what_is_admitted_has_a_slot_or_waits_before_one(tmp_path: Path) -> None:
+    service, _ = await ready(tmp_path, Quiet(), Limits(queue=3))
+    jobs, seen = [], []
+    for _ in range(5):
+        jobs.append(service.admit(1, 1))
+        seen.append((service.admitted, service.running, service.waiting))
+    assert seen == [(1, 1, 0), (2, 2, 0), (3, 2, 1), (4, 2, 2), (5, 2, 3)]
+    for job in jobs:
+        job.close()
+    assert (service.admitted, service.running, service.waiting) == (0, 0, 0)
+    service.stop()
+
+
 async def test_a_job_that_is_closed_unsubmitted_gives_its_place_back(tmp_path: Path) -> None:
     service, _ = await ready(tmp_path, Quiet(), Limits(queue=0))
     job = service.admit(2, 10)
@@ -146,7 +159,7 @@ async def test_a_job_that_is_closed_unsubmitted_gives_its_place_back(tmp_path: P
         service.admit(1, 1)
     job.close()
     job.close()
-    assert service.waiting == 0
+    assert service.admitted == 0
     assert await tokens(service, [3], 2)
     service.stop()
 

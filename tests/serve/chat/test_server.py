@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 from tokenizers import Tokenizer
 
 from tests.serve.chat.running import Terminal, chat
-from tests.serve.http.scripted import Scene, scene
-
-
-@asynccontextmanager
-async def listening(one: Scene) -> AsyncIterator[str]:
-    """The real application on a real socket."""
-    server = uvicorn.Server(uvicorn.Config(one.app, log_level="error", lifespan="off"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        task = asyncio.create_task(server.serve([listener]))
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await task
+from tests.serve.http.listening import listening
+from tests.serve.http.scripted import scene
 
 
 @pytest.mark.anyio
 async def test_against_the_real_server(folder: Path) -> None:
-    async with scene(folder, api_key="secret") as one, listening(one) as url:
+    async with scene(folder, api_key="secret") as one, listening(one) as port:
+        url = f"http://127.0.0.1:{port}"
         one.says("<|channel>thought\nHm.\n<channel|>The weather in Paris is fine \u4f60\u597d.")
         flags = ("--think", "--system", "Brief.", "--temperature", "0")
         done = await asyncio.to_thread(chat, url, "Hi\nAgain\n", *flags, API_KEY="secret")
@@ -46,7 +31,8 @@ async def test_against_the_real_server(folder: Path) -> None:
 @pytest.mark.anyio
 async def test_ctrl_c_ends_an_answer_frees_its_slot_and_the_chat_goes_on(folder: Path) -> None:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    async with scene(folder, batch=1) as one, listening(one) as url:
+    async with scene(folder, batch=1) as one, listening(one) as port:
+        url = f"http://127.0.0.1:{port}"
         long = one.text.encode("The weather in Paris is fine today. " * 5, add_special=False)
         short = one.text.encode("In France.", add_special=False)
         prompts: list[str] = []

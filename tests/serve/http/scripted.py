@@ -16,9 +16,8 @@ from typing import Any
 import httpx
 import numpy as np
 import numpy.typing as npt
-import torch
 from fastapi import FastAPI
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 from starlette.types import ASGIApp, Message
 
 import recipes.tiny
@@ -48,14 +47,19 @@ GENERATION = {"do_sample": True, "temperature": 1.0, "top_k": 64, "top_p": 0.95,
 Answer = Callable[[list[int]], list[int]]
 
 
-def write_text(folder: Path) -> None:
-    """The text files of a small checkpoint with Gemma 4's special tokens."""
-    specials = LOW_SPECIALS | {token: SIZE - 10 + place for place, token in enumerate(MEDIA_SPECIALS)}
-    write_tokenizer(train_tokenizer(SENTENCES, vocab_size=SIZE, specials=specials), folder)
+def write_tokens(folder: Path, size: int) -> None:
+    """A tokenizer of `size` tokens with Gemma 4's special ones, and its chat template."""
+    specials = LOW_SPECIALS | {token: size - 10 + place for place, token in enumerate(MEDIA_SPECIALS)}
+    write_tokenizer(train_tokenizer(SENTENCES, vocab_size=size, specials=specials), folder)
     shutil.copy(Path(recipes.tiny.__file__).parent / "chat_template.jinja", folder)
+
+
+def write_text(folder: Path) -> None:
+    """The text files of a small checkpoint, and tables in which the embedding of a token is its id."""
+    write_tokens(folder, SIZE)
     (folder / "generation_config.json").write_text(json.dumps(GENERATION))
-    ids = torch.arange(SIZE, dtype=torch.float32)
-    save_file({TOKENS: ids[:, None].clone(), PER_LAYER: ids[:, None].repeat(1, LAYERS * PLE)}, folder / "tables")
+    ids = np.arange(SIZE, dtype=np.float32)[:, None]
+    save_file({TOKENS: ids, PER_LAYER: ids.repeat(LAYERS * PLE, axis=1)}, folder / "tables")
 
 
 def read_text(folder: Path) -> Text:
@@ -166,7 +170,7 @@ class Scene:
     async def idle(self) -> None:
         """Until nothing runs or waits."""
         async with asyncio.timeout(10):
-            while self.desk.service.running or self.desk.service.waiting:
+            while self.desk.service.admitted:
                 await asyncio.sleep(0)
 
     async def chat(self, content: str = "Hello", **fields: Any) -> httpx.Response:

@@ -85,7 +85,7 @@ async def test_a_field_that_is_not_supported_is_named(
         message = envelope(await one.client.post("/v1/chat/completions", json=body), 400, param)
         assert param.split("[", maxsplit=1)[0].split(".", maxsplit=1)[0] in message
         assert one.runtime.steps == 0
-        assert one.desk.service.waiting == 0
+        assert one.desk.service.admitted == 0
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_a_field_that_is_not_supported_is_named(
 async def test_a_bad_completion_is_named(folder: Path, fields: dict[str, Any], param: str) -> None:
     async with scene(folder) as one:
         envelope(await one.client.post("/v1/completions", json=fields), 400, param)
-        assert one.desk.service.waiting == 0
+        assert one.desk.service.admitted == 0
 
 
 @pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/completions", "/generate"])

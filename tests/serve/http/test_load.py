@@ -37,7 +37,7 @@ def ask(one: Scene, route: int = 1, **fields: Any) -> Call:
 async def running(one: Scene, count: int) -> None:
     """Until `count` answers have a slot."""
     async with asyncio.timeout(10):
-        while one.desk.service.running < count:
+        while one.desk.service.seated < count:
             await asyncio.sleep(0)
 
 
@@ -45,7 +45,7 @@ async def admitted(one: Scene, count: int) -> None:
     """Until `count` answers are admitted."""
     service = one.desk.service
     async with asyncio.timeout(10):
-        while service.running + service.waiting < count:
+        while service.admitted < count:
             await asyncio.sleep(0)
 
 
@@ -62,7 +62,8 @@ async def test_the_queue_holds_exactly_its_limit(folder: Path) -> None:
         one.runtime.pause()
         calls = [ask(one, number % 3) for number in range(20)]
         await asyncio.wait([call.done for call in calls], return_when=asyncio.FIRST_COMPLETED)
-        assert one.desk.service.waiting + one.desk.service.running == 5
+        service = one.desk.service
+        assert (service.admitted, service.running, service.waiting) == (5, 2, 3)
         one.runtime.go()
         await asyncio.gather(*(call.done for call in calls))
         assert sorted(call.status for call in calls) == [200] * 5 + [429] * 15

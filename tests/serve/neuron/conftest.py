@@ -22,6 +22,7 @@ from recipes.tables import TablesRecipe
 from recipes.weights import WeightsRecipe
 from serve.manifest import Point
 from tests.build import fetched, job, point, receipt, text_tensors, write_checkpoint
+from tests.serve.http.scripted import write_tokens
 from tests.standins import environment
 
 NeuronArtifactOf = Callable[..., Path]
@@ -37,7 +38,9 @@ def neuron_artifact_of(random_model: Any, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("neuron-artifacts")
     checkpoint, store = folder / "checkpoint", Store(folder / "store")
     checkpoint.mkdir()
-    write_checkpoint(checkpoint, random_model.config.to_dict(), text_tensors(random_model))
+    config = random_model.config.to_dict()
+    write_checkpoint(checkpoint, config, text_tensors(random_model))
+    write_tokens(checkpoint, config["vocab_size"])
     fetch = fetched(checkpoint, store)
     table = receipt("tables", tables.work(job(TablesRecipe(), store, fetch=fetch)))
 

@@ -20,9 +20,8 @@ import httpx
 import pytest
 
 from serve.service.job import Job
-from tests.serve.http.process import Server
+from tests.serve.http.process import Server, server
 from tests.serve.http.scripted import Call, scene
-from tests.serve.soak.logged import logged
 
 pytestmark = [pytest.mark.soak, pytest.mark.anyio]
 LEAVERS = 500
@@ -65,7 +64,7 @@ async def test_a_slot_is_free_within_one_step_of_each_leaver(folder: Path, chanc
             runtime.go(2)
             await one.idle()
             assert runtime.steps <= begun + count + 2
-            assert (service.running, service.waiting) == (0, 0)
+            assert (service.seated, service.admitted) == (0, 0)
             left += len(calls)
         runtime.go()
         await asyncio.sleep(0)
@@ -79,19 +78,19 @@ async def test_a_slot_is_free_within_one_step_of_each_leaver(folder: Path, chanc
 
 
 def test_leavers_over_sockets_leave_no_descriptor_and_no_thread(folder: Path, chance: random.Random) -> None:
-    with logged(folder, "--queue", "100") as running:
+    with server(folder, "--queue", "100") as running:
         for _ in range(40):  # opens what stays open
             _leave(running, chance)
-        _idle(running)
+        running.until_idle()
         before = _held(running)
         for number in range(LEAVERS):
             _leave(running, chance)
             if number % 10 == 0:
                 assert httpx.get(f"{running.url}/ready").status_code == 200
-        _idle(running)
+        running.until_idle()
         deadline = time.monotonic() + 10
         while not _within(_held(running), before) and time.monotonic() < deadline:
-            _idle(running)
+            running.until_idle()
         assert _within(_held(running), before)
 
 
@@ -121,14 +120,3 @@ def _held(running: Server) -> tuple[int, int]:
 
 def _within(found: tuple[int, int], before: tuple[int, int]) -> bool:
     return found[0] <= before[0] and found[1] <= before[1]
-
-
-def _idle(running: Server) -> None:
-    """Until no answer runs or waits."""
-    deadline = time.monotonic() + 10
-    with httpx.Client() as client:
-        while time.monotonic() < deadline:
-            lines = client.get(f"{running.url}/metrics").text.splitlines()
-            if {f"neff_foundry_num_requests_{kind} 0.0" for kind in ("running", "waiting")} <= set(lines):
-                return
-    raise AssertionError("slots are still held")

@@ -17,8 +17,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.serve.http.process import Server
-from tests.serve.soak.logged import logged
+from tests.serve.http.process import Server, server
 
 pytestmark = pytest.mark.soak
 REQUESTS = 10_000
@@ -102,7 +101,7 @@ MIX: list[tuple[str, Any, Check]] = [
 
 
 def test_ten_thousand_mixed_requests(folder: Path, chance: random.Random) -> None:
-    with logged(folder, "--queue", "200") as running:
+    with server(folder, "--queue", "200") as running:
         process = psutil.Process(running.process.pid)
         asyncio.run(_ask(running, chance, WARM))
         memory, descriptors = process.memory_info().rss, running.descriptors()
