@@ -18,20 +18,6 @@ except FoundryError as error:
     sys.exit(error.exit_code)
 publishing = Publishing(plan)
 
-
-def public(stage):
-    """The receipts of a stage after package, for a target; ends the run where nothing is to be published."""
-
-    def paths(_):
-        try:
-            return publishing.all(stage)
-        except FoundryError as error:
-            print(f"error: {error}", file=sys.stderr)
-            sys.exit(error.exit_code)
-
-    return paths
-
-
 shell.prefix(plan.prefix)
 
 
@@ -86,9 +72,9 @@ rule built:
 # On staging, pulled back and found good: what promotion would make public.
 rule staged:
     input:
-        public("verify"),
+        publishing.target("verify"),
 
 
 rule promoted:
     input:
-        public("promote"),
+        publishing.target("promote"),

@@ -6,6 +6,7 @@ Beside `recipes.workflow`, and of the same kind: the rule files stay declaration
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from config.models import Checkpoint
 from config.publishing import KeySigner, Publish
 from ledger.digest import canonical_json, digest_json, sha256_file
-from ledger.errors import BadInput
+from ledger.errors import BadInput, FoundryError
 from ledger.sources import ROOT, source_digest
 from publish.promotion.decide import needed
 from publish.promotion.destination import Destination, destination_of
@@ -70,6 +71,18 @@ class Publishing:
         """Paths of all receipts of a stage that runs once per checkpoint."""
         self.check()
         return self._plan.all_receipts(stage)
+
+    def target(self, stage: str) -> Callable[[object], list[str]]:
+        """The input of a target: `all` of a stage; ends snakemake with one sentence where nothing can be published."""
+
+        def paths(_: object) -> list[str]:
+            try:
+                return self.all(stage)
+            except FoundryError as error:
+                sys.stderr.write(f"error: {error}\n")
+                sys.exit(error.exit_code)
+
+        return paths
 
     def inputs(self, stage: str) -> Callable[[Wildcards], dict[str, str]]:
         """The function that gives the receipts of a job, by the name they are handed over under."""
