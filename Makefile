@@ -45,7 +45,7 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 doctor hardware bench-full bench-serve bench-image suites variant test soak lint lock lock-inf2 system clean
+.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 smoke-inf2 doctor hardware bench-full bench-serve bench-image suites variant test soak lint lock lock-inf2 system clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -83,6 +83,9 @@ publish-demo: $(STAMP)  ## the demo's release to a registry and a Hub on this ma
 
 demo-inf2: $(STAMP)  ## target inf2 on stand-ins of the Neuron SDK, up to the measurement: what they build is no release
 	@$(call line,config/demo-inf2.yaml,measured,$(PY) -m tests.standins)
+
+smoke-inf2: $(STAMP)  ## the same at its smallest size
+	@$(call line,config/smoke-inf2.yaml,measured,$(PY) -m tests.standins)
 
 doctor:  ## what this machine has and lacks: ROLE=cpu, inf2-build or inf2-serve
 	@$(HERE) -m recipes.doctor --role $(ROLE)

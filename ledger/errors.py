@@ -50,26 +50,41 @@ def run_cli(main: Callable[[], int | None]) -> NoReturn:
     a bug and propagates.
     """
     try:
-        code = main()
+        code = main() or 0
+    except Exception as error:
+        if _interrupted(error):
+            code = _told("ended by SIGINT", _SIGINT)
+        elif isinstance(error, FoundryError):
+            code = _told(str(error), error.exit_code)
+        elif isinstance(error, OSError):
+            code = _told(_reason(error), BadInput.exit_code)
+        else:
+            raise
     except KeyboardInterrupt:
-        _interrupted()
-    except FoundryError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(error.exit_code)
-    except OSError as error:
-        sys.stderr.write(f"error: {_reason(error)}\n")
-        sys.exit(BadInput.exit_code)
-    sys.exit(code or 0)
+        code = _told("ended by SIGINT", _SIGINT)
+    # What libraries do at exit may take a while; from here on Ctrl-C ends that without a word.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(code)
 
 
-def _interrupted() -> NoReturn:
-    sys.stderr.write("error: ended by SIGINT\n")
-    sys.exit(128 + signal.SIGINT)
+_SIGINT = 128 + signal.SIGINT
+
+
+def _told(sentence: str, code: int) -> int:
+    sys.stderr.write(f"error: {sentence}\n")
+    return code
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an exception: an extension that it stops in its import says that this failed."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if issubclass(kind, KeyboardInterrupt):
-        _interrupted()
+    if _interrupted(error):
+        sys.exit(_told("ended by SIGINT", _SIGINT))
     _usual(kind, error, trace)
 
 

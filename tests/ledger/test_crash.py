@@ -49,6 +49,7 @@ def test_a_store_survives_a_kill_before_any_line_of_put_file(tmp_path: Path) -> 
         assert path.read_bytes() == CONTENT
 
 
+@pytest.mark.soak
 def test_a_stream_killed_halfway_is_no_object(tmp_path: Path) -> None:
     found = set()
     for root in killed_at_every_line("stream", tmp_path):
@@ -57,6 +58,7 @@ def test_a_stream_killed_halfway_is_no_object(tmp_path: Path) -> None:
     assert found == {(), (hashlib.sha256(CONTENT).hexdigest(),)}
 
 
+@pytest.mark.soak
 def test_an_action_killed_while_it_is_recorded_is_the_old_or_the_new_one(tmp_path: Path) -> None:
     found = set()
     for root in killed_at_every_line("record", tmp_path):
@@ -72,6 +74,7 @@ def test_a_file_killed_while_it_is_replaced_is_old_or_new(tmp_path: Path) -> Non
     assert found == {"old" * 1000, "new" * 1000}
 
 
+@pytest.mark.soak
 def test_a_link_killed_while_it_is_replaced_is_old_or_new(tmp_path: Path) -> None:
     found = {(root / "build/file").read_bytes() for root in killed_at_every_line("link", tmp_path)}
     assert found == {b"old", b"new"}

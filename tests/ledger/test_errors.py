@@ -1,8 +1,9 @@
 """Sentences and exit codes, against sentences written by hand."""
 
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal, Self
 
 import pytest
@@ -129,11 +130,24 @@ def test_a_long_value_is_cut() -> None:
     assert len(explain(caught.value, "a.yaml", Factory)) < 250
 
 
+@pytest.fixture
+def pytests_own_ctrl_c() -> Iterator[None]:
+    """A command leaves Ctrl-C to the system when it ends."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
 def raises(error: BaseException) -> Callable[[], int]:
     def main() -> int:
         raise error
 
     return main
+
+
+def ended(error: BaseException, cause: BaseException) -> BaseException:
+    error.__cause__ = cause
+    return error
 
 
 @pytest.mark.parametrize(
@@ -148,10 +162,13 @@ def raises(error: BaseException) -> Callable[[], int]:
         (raises(OSError(28, "No space left on device")), 2, "error: [Errno 28] No space left on device\n"),
         (raises(OSError("two\nlines")), 2, "error: two lines\n"),
         (raises(TimeoutError()), 2, "error: TimeoutError\n"),
+        (raises(ended(OSError("half a file"), KeyboardInterrupt())), 130, "error: ended by SIGINT\n"),
+        (raises(ended(ImportError("initialization failed"), KeyboardInterrupt())), 130, "error: ended by SIGINT\n"),
         (raises(KeyboardInterrupt()), 130, "error: ended by SIGINT\n"),
         (raises(GateFailed("parity: 3 tokens differ")), 1, "error: parity: 3 tokens differ\n"),
     ],
 )
+@pytest.mark.usefixtures("pytests_own_ctrl_c")
 def test_exit_codes(main: Callable[[], int | None], code: int, stderr: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run_cli(main)
@@ -171,12 +188,25 @@ INTERRUPT = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
     "program",
     [
         pytest.param(f"import ledger.errors; {INTERRUPT}", id="while it is imported"),
+        pytest.param(
+            f"import ledger.errors\ntry: {INTERRUPT}\nexcept KeyboardInterrupt as error: raise ImportError from error",
+            id="in an extension",
+        ),
         pytest.param(f"from ledger.errors import run_cli; run_cli(lambda: exec({INTERRUPT!r}))", id="at work"),
     ],
 )
 def test_ctrl_c_is_one_line(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: ended by SIGINT\n")
+
+
+def test_ctrl_c_at_exit_is_no_traceback() -> None:
+    program = (
+        f"import atexit; atexit.register(lambda: exec({INTERRUPT!r}));"
+        "from ledger.errors import run_cli; run_cli(lambda: 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 def test_a_bug_outside_of_the_command_keeps_its_traceback() -> None:

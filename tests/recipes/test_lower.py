@@ -244,6 +244,7 @@ for graph, recipe in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.soak
 def test_another_process_lowers_to_the_same_bytes() -> None:
     points = [("prefill", "cpu", 1, "float32"), ("decode", "cpu", 1, "float32"), ("prefill", "cpu", 2, "float32")]
     here = [lowered(*point) for point in points]

@@ -67,7 +67,7 @@ def test_an_answer_is_what_generate_gives(artifact: Path, random_model: Any) -> 
     assert made == continuation(random_model, prompt(18), len(made))
 
 
-@pytest.mark.parametrize("tp", [2, 4])
+@pytest.mark.parametrize("tp", [2, pytest.param(4, marks=pytest.mark.soak)])
 def test_ranks_answer_as_one(artifact_of: ArtifactOf, random_model: Any, tp: int) -> None:
     # Two KV heads: one each for two ranks, each one twice for four.
     engine = Engine.load(artifact_of(point(tp=tp, name=f"tp{tp}")))
