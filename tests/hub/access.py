@@ -51,7 +51,7 @@ class Library:
 
 def library(request: Request) -> Library:
     """The server's repositories."""
-    found: Library = request.app.state.library
+    found: Library = request.app.state.holdings
     return found
 
 

@@ -56,13 +56,13 @@ class Hub:
     ) -> None:
         self.root, self.token, self.read_token = root, TOKEN, READ_TOKEN
         self.watch = Watch()
-        self.library = Library(root, ACCOUNTS if accounts is None else accounts)
+        self.holdings = Library(root, ACCOUNTS if accounts is None else accounts)
         self._socket = _listening(port)
         self.port: int = self._socket.getsockname()[1]
         self.endpoint, self.storage = (f"http://{host}:{self.port}" for host in ("127.0.0.1", "localhost"))
         app = Starlette(routes=self._routes(), exception_handlers={Refusal: refused})
         for name, value in {
-            "library": self.library,
+            "holdings": self.holdings,
             "endpoint": self.endpoint,
             "storage": self.storage,
             "secret": secrets.token_bytes(),
@@ -129,7 +129,7 @@ class Hub:
 
     def repository(self, identity: str) -> Repository:
         """The repository OWNER/NAME; KeyError if it is not there."""
-        found = self.library.get(identity)
+        found = self.holdings.get(identity)
         if found is None:
             raise KeyError(identity)
         return found
