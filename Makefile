@@ -9,6 +9,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 # Named after the lock's content: a changed lock makes a new environment, a mere checkout does not.
 STAMP := $(VENV)/lock-$(shell sha256sum envs/cpu.txt | cut -c1-16)
+QUEUES := $(VENV)/queues/lock-$(shell sha256sum envs/cpu.txt envs/queues.txt | sha256sum | cut -c1-16)
 SUITES := $(VENV)/suites/in-$(shell sha256sum envs/suites.in | cut -c1-16)
 # `make lock` alone uses it.
 UV := uv==0.13.9
@@ -45,7 +46,7 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 smoke-inf2 doctor hardware bench-full bench-serve bench-image suites variant test soak lint lock lock-inf2 system clean
+.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 smoke-inf2 doctor hardware bench-full bench-serve bench-image suites queues variant test soak lint lock lock-inf2 system clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -120,6 +121,16 @@ $(SUITES): | $(STAMP)
 	@$(VENV)/suites/bin/pip install --quiet -r envs/suites.in
 	@touch $@
 
+queues: $(QUEUES)  ## snakemake's plugins for slurm, aws-batch, kubernetes and S3, in .venv/queues
+
+# An environment of its own that sees what .venv has.
+$(QUEUES): | $(STAMP)
+	@rm -rf $(VENV)/queues
+	@$(PYTHON) -m venv $(VENV)/queues
+	@realpath $(VENV)/lib/python3.11/site-packages > $(VENV)/queues/lib/python3.11/site-packages/beside.pth
+	@$(VENV)/queues/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --no-compile --require-hashes -r envs/queues.txt
+	@touch $@
+
 variant: $(STAMP)  ## the line for one more point: KV_MAX=1024 KV_BUCKET=256 [FLAGS='--tp 2'] [BASE=config/demo.yaml]
 	@[[ -n "$(KV_MAX)" && -n "$(KV_BUCKET)" ]] || \
 		{ echo "error: KV_MAX or KV_BUCKET is missing; accepted: make variant KV_MAX=1024 KV_BUCKET=256" >&2; exit 2; }
@@ -146,6 +157,7 @@ lock:  ## envs/*.txt from envs/*.in
 	@[[ -x $(VENV)/tools/bin/uv ]] || { $(PYTHON) -m venv $(VENV)/tools; $(VENV)/tools/bin/pip install --quiet $(UV); }
 	@$(VENV)/tools/bin/$(COMPILE) -o envs/cpu.txt envs/cpu.in
 	@$(VENV)/tools/bin/$(COMPILE) --constraint envs/cpu.txt -o envs/serve-cpu.txt envs/serve-cpu.in
+	@$(VENV)/tools/bin/$(COMPILE) --constraint envs/cpu.txt -o envs/queues.txt envs/queues.in
 
 lock-inf2:  ## envs/inf2-*.txt from envs/inf2-*.in, on a host that reaches AWS's index
 	@[[ -x $(VENV)/tools/bin/uv ]] || { $(PYTHON) -m venv $(VENV)/tools; $(VENV)/tools/bin/pip install --quiet $(UV); }
