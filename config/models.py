@@ -14,12 +14,14 @@ from typing import Any, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from config.base import LARGEST_SEED, CheckpointName, Name, Sha256, Strict
+from config.cloud import Inf2
 from config.geometry import Geometry, geometry_names, load_geometry
 from config.publishing import Publish
 from config.reference import reference_names
 from config.sources import GeometrySource, HubSource, PathSource, Source, TinySource
 from config.variant import DType, Kv, Target, TensorParallel, Variant
 from ledger.errors import BadInput
+from ledger.location import bucket_of
 
 __all__ = [
     "Bench",
@@ -28,6 +30,7 @@ __all__ = [
     "Factory",
     "GeometrySource",
     "HubSource",
+    "Inf2",
     "Kv",
     "Parity",
     "PathSource",
@@ -201,8 +204,14 @@ class Factory(Strict):
         default="results/store",
         pattern=r"^[A-Za-z0-9_.:/+@~ -]+$",
         max_length=1000,
-        description="folder of the content-addressed store, shared by all runs; letters, digits, blanks and "
-        "_ . : / + @ ~ -, as it goes through a shell",
+        description="the content-addressed store, shared by all runs: a folder, or s3://BUCKET/PREFIX for many "
+        "machines; letters, digits, blanks and _ . : / + @ ~ -, as it goes through a shell",
+    )
+    cache: str = Field(
+        default="results/store",
+        pattern=r"^[A-Za-z0-9_./+@~ -]+$",
+        max_length=1000,
+        description="folder of this machine that a store in S3 is read and written through",
     )
     checkpoints: dict[CheckpointName, Checkpoint] = Field(
         json_schema_extra={"minProperties": 1}, description="what is built: checkpoints by name, at least one"
@@ -212,6 +221,10 @@ class Factory(Strict):
     publish: Publish | None = Field(
         default=None, description="where releases go and who signs them; null: they stay on this machine"
     )
+    inf2: Inf2 | None = Field(
+        default=None,
+        description="machines to rent for parity and bench of target inf2 on a host without NeuronCores; null: none",
+    )
 
     @field_validator("name")
     @classmethod
@@ -219,6 +232,12 @@ class Factory(Strict):
         if name == "store":
             raise ValueError("found 'store'; accepted: another name, as results/store is the shared store")
         return name
+
+    @field_validator("store")
+    @classmethod
+    def _is_a_location(cls, store: str) -> str:
+        bucket_of(store)
+        return store
 
     @model_validator(mode="after")
     def _answers_fit(self) -> Self:
@@ -229,6 +248,15 @@ class Factory(Strict):
                         f"checkpoints.{key}.variants.{index}.kv_max: found {variant.kv_max}; accepted: more than "
                         f"{self.parity.max_new}, parity.max_new, as an answer follows a prompt"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _a_rented_machine_reaches_the_store(self) -> Self:
+        if self.inf2 and not self.store.startswith("s3://"):
+            raise ValueError(
+                f"store: found {self.store!r}; accepted: s3://BUCKET/PREFIX where inf2 is given, as a rented machine "
+                "takes the artifact from there"
+            )
         return self
 
     @model_validator(mode="after")

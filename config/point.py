@@ -89,7 +89,7 @@ def _parser() -> Parser:
     parser = Parser(_COMMAND, "one point of the matrix as a configuration of its own")
     parser.add_argument("base", type=Path, metavar="BASE", help="configuration file to start from")
     for key, field in Variant.model_fields.items():
-        if key not in ("name", "slim"):
+        if key not in ("name", "slim", "flags"):
             parser.add_argument(
                 f"--{key.replace('_', '-')}",
                 action=_Once,

@@ -6,6 +6,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from config.base import Name, Strict
 from config.builders import DEFAULTS, Builder, refusal
+from config.flags import flags_refusal
 
 Target = Literal["cpu", "inf2"]
 DType = Literal["float32", "bfloat16"]
@@ -40,6 +41,11 @@ class Variant(Strict):
         description="what compiles them; null: xla for cpu, on inf2 trace for a cache on the host and nxd for one on "
         "the device",
     )
+    flags: tuple[str, ...] = Field(
+        default=(),
+        description="more words for the compiler, a list: XLA's options for cpu, such as "
+        "xla_cpu_prefer_vector_width=256, and neuronx-cc's flags for inf2, such as -O1",
+    )
 
     # pydantic's Literal compares with ==, for which true is 1.
     @field_validator("tp", mode="before")
@@ -64,11 +70,18 @@ class Variant(Strict):
         target, kv = info.data.get("target", "cpu"), info.data.get("kv", "device")
         return DEFAULTS[target, kv].builder if builder is None else builder
 
+    @field_validator("flags", mode="before")
+    @classmethod
+    def _list_becomes_tuple(cls, flags: Any) -> tuple[Any, ...]:
+        if not isinstance(flags, list | tuple):
+            raise ValueError(f"found {flags!r}; accepted: a list of flags")
+        return tuple(flags)
+
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:
         said = refusal(
             self.builder, target=self.target, kv=self.kv, tp=self.tp, batch=self.batch, kv_bucket=self.kv_bucket
-        )
+        ) or flags_refusal(self.target, self.flags)
         if said:
             raise ValueError(said)
         return self

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from ledger.errors import BadInput
+from ledger.location import ACCEPTED
 
+CACHE = "results/store"
 _DIGITS = 9  # beyond them a count is a slip of the hand
 
 
@@ -36,6 +38,19 @@ def whole(least: int) -> Callable[[str], int]:
         return int(text)
 
     return convert
+
+
+def add_store(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    """Add --store, which must be given unless it has a default, and --cache: what `open_store` takes."""
+    parser.add_argument(
+        "--store", required=default is None, default=default, metavar="DIR|S3", help=f"the store: {ACCEPTED}"
+    )
+    parser.add_argument(
+        "--cache",
+        default=CACHE,
+        metavar="DIR",
+        help=f"folder that a store in S3 is read and written through, default {CACHE}",
+    )
 
 
 def check_file(flag: str, path: Path) -> None:

@@ -59,10 +59,15 @@ class Receipt(BaseModel):
             data = path.read_bytes()
         except OSError as error:
             raise BadInput(f"receipt {path} cannot be read: {error.strerror}") from None
+        return cls.parse(data, f"receipt {path}")
+
+    @classmethod
+    def parse(cls, data: bytes, origin: str) -> Self:
+        """The receipt that `data` holds; BadInput names `origin` if it is damaged."""
         try:
-            return cls.model_validate(parse_json(data, f"receipt {path}"))
+            return cls.model_validate(parse_json(data, origin))
         except ValidationError as error:
-            raise BadInput(explain(error, f"receipt {path}", cls)) from None
+            raise BadInput(explain(error, origin, cls)) from None
 
     def write(self, path: Path) -> None:
         """Write the receipt, whole or not at all."""

@@ -31,6 +31,11 @@ def source_digest(*modules: str, root: Path = ROOT) -> str:
     return digest_json(_digests(frozenset(modules), root.resolve()))
 
 
+def file_digests(*modules: str, root: Path = ROOT) -> dict[str, str]:
+    """The sha256 of each of `source_files`, by name."""
+    return dict(_digests(frozenset(modules), root.resolve()))
+
+
 def source_files(*modules: str, root: Path = ROOT) -> tuple[str, ...]:
     """The files, relative to `root` and sorted, that `modules` (dotted names) can import or name as data.
 

@@ -20,10 +20,11 @@ from pydantic import BaseModel, ValidationError
 
 from ledger.digest import digest_json, parse_json
 from ledger.errors import BadInput, explain
-from ledger.flags import Parser, check_file, check_folder
+from ledger.flags import Parser, add_store, check_file
 from ledger.receipts import Receipt, Ref, Verdict
-from ledger.sources import source_digest
-from ledger.store import Store
+from ledger.sources import file_digests, source_digest
+from ledger.store import Store, open_store
+from ledger.store.asked import Asked, place
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -81,15 +82,9 @@ def run_stage(
     """
     flags = _parser(name).parse_args(argv)
     check_file("--out", flags.out)
-    check_folder("--store", flags.store)
-    job = Job(_recipe(flags.recipe, recipe_model), _inputs(flags.input), Store(flags.store))
-    known: dict[str, Any] = {
-        "stage": name,
-        "recipe": job.recipe.model_dump(mode="json"),
-        "inputs": {label: receipt.digest for label, receipt in job.inputs.items()},
-        "toolchain": _toolchain(packages) | dict(environment(job.recipe) if environment else {}),
-        "source": source_digest(*modules),
-    }
+    job = Job(_recipe(flags.recipe, recipe_model), _inputs(flags.input), open_store(flags.store, flags.cache))
+    host = environment(job.recipe) if environment else {}
+    known = _known(name, job) | {"toolchain": _toolchain(packages) | dict(host), "source": source_digest(*modules)}
     key = digest_json(known)
     failed_out = flags.out.with_suffix(".failed.json")
     if not fills_folder and (recorded := job.store.find_action(key)):
@@ -100,21 +95,36 @@ def run_stage(
 
     # Whatever is there was made from something else, and must not pass for this run's if the work is killed.
     flags.out.unlink(missing_ok=True)
+    keys = {label: receipt.key for label, receipt in job.inputs.items()}
+    job.store.ask(Asked(**known, key=key, input_keys=keys, files=file_digests(*modules), place=place(flags.out)))
     say(f"{name}: building ({key[:12]}) ...")
     started = time.monotonic()
     outcome = work(job)
-    seconds = time.monotonic() - started
-    receipt = _receipt(key, known, outcome, seconds)
+    receipt = _receipt(key, known, outcome, time.monotonic() - started)
     if receipt.verdict == "failed":
         receipt.write(failed_out)
         sys.stderr.write(f"error: {outcome.message or f'{name} failed'}\n")
-        say(f"{name}: failed after {seconds:.1f} s, see {failed_out}")
+        say(f"{name}: failed after {_seconds(receipt)} s, see {failed_out}")
         return 1
-    job.store.record_action(receipt)
-    receipt.write(flags.out)
+    recorded = job.store.record_action(receipt, anew=fills_folder)
+    recorded.write(flags.out)
     failed_out.unlink(missing_ok=True)
-    say(f"{name}: {receipt.verdict} in {seconds:.1f} s")
+    if recorded.digest != receipt.digest:
+        say(f"{name}: another builder of {key[:12]} was first, and what it made is taken")
+    say(f"{name}: {recorded.verdict} in {_seconds(receipt)} s")
     return 0
+
+
+def _known(name: str, job: Job[R]) -> dict[str, Any]:
+    return {
+        "stage": name,
+        "recipe": job.recipe.model_dump(mode="json"),
+        "inputs": {label: receipt.digest for label, receipt in job.inputs.items()},
+    }
+
+
+def _seconds(receipt: Receipt) -> str:
+    return f"{receipt.measured['stage_seconds']:.1f}"
 
 
 def _receipt(key: str, known: dict[str, Any], outcome: Outcome, seconds: float) -> Receipt:
@@ -138,7 +148,7 @@ def _parser(name: str) -> Parser:
     parser = Parser(name, f"Run the stage {name!r} unless its result is known.")
     parser.add_argument("--recipe", required=True, metavar="JSON|@FILE", help="what to make")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=RECEIPT", help="repeatable")
-    parser.add_argument("--store", required=True, type=Path, metavar="DIR", help="content-addressed store")
+    add_store(parser)
     parser.add_argument("--out", required=True, type=Path, metavar="RECEIPT", help="where the receipt goes")
     return parser
 

@@ -22,10 +22,10 @@ from config.sources import Source
 from ledger.atomic import replacing_folder
 from ledger.digest import sha256_file
 from ledger.errors import GateFailed, run_cli
-from ledger.flags import Parser, check_folder
+from ledger.flags import Parser, add_store, check_folder
 from ledger.receipts import Receipt, Ref
 from ledger.stage import Job, Outcome, run_stage, say
-from ledger.store import Store
+from ledger.store import Store, open_store
 from publish.card import card
 from publish.contents import contents, locks
 from publish.gate import Admitted, admit
@@ -151,12 +151,12 @@ def main() -> int:
     check_folder("--release", options.release)
     shared = Parser("package", add_help=False)
     shared.add_argument("--input", action="append", default=[])
-    shared.add_argument("--store", type=Path)
+    add_store(shared)
     shared.add_argument("--out", type=Path)
     stage, _ = shared.parse_known_args(rest)
     refuse_failed(stage.input)
     code = run_stage("package", PackageRecipe, work, modules=("publish.package",), packages=PACKAGES, argv=rest)
-    if code == 0 and lay_out(Receipt.read(stage.out).outputs, Store(stage.store), options.release):
+    if code == 0 and lay_out(Receipt.read(stage.out).outputs, open_store(stage.store, stage.cache), options.release):
         say(f"package: {options.release}")
     return code
 

@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 
 from ledger.digest import parse_json
 from ledger.errors import BadInput, explain, run_cli
-from ledger.flags import Parser, check_folder
+from ledger.flags import Parser, add_store, check_folder
 from ledger.receipts import Receipt, Ref
 from ledger.stage import Job, Outcome, run_stage, say
-from ledger.store import Store
+from ledger.store import Store, open_store
 from publish.gate import STAGES
 from publish.image.contents import layer_files
 from publish.image.layout import read_layout
@@ -144,7 +144,7 @@ def main() -> int:
     signer = load_signer(_signer(options.signer) if options.signer else KeySettings(kind="key", key=options.key))
     signing = Signing(signer, read_source(), options.images, options.signed, options.attestations)
     shared = Parser("sign", add_help=False)
-    shared.add_argument("--store", type=Path)
+    add_store(shared)
     shared.add_argument("--out", type=Path)
     stage, _ = shared.parse_known_args(rest)
     code = run_stage(
@@ -157,7 +157,7 @@ def main() -> int:
         argv=rest,
     )
     if code == 0:
-        _lay_out(Receipt.read(stage.out), Store(stage.store), options.signed, options.attestations)
+        _lay_out(Receipt.read(stage.out), open_store(stage.store, stage.cache), options.signed, options.attestations)
     return code
 
 

@@ -23,6 +23,7 @@ from ledger.receipts import Ref
 from ledger.stage import Job, Outcome
 from recipes.hlo_alias import with_aliases
 from recipes.kinds import kind_of_text
+from recipes.shell import drop_foreign
 from serve.manifest import GRAPHS, GraphName, Output, Parameter, Signature
 
 
@@ -69,8 +70,7 @@ def lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) ->
 
 
 def _lower(text_config: dict[str, Any], recipe: LowerRecipe, graph: GraphName) -> Lowered:
-    # XLA dies of a flag that it does not know, and those of a shell are for another XLA.
-    os.environ.pop("XLA_FLAGS", None)
+    drop_foreign(os.environ)
     os.environ.update(PJRT_DEVICE="CPU", XLA_ALWAYS_ALLREDUCE="1", TF_CPP_MIN_LOG_LEVEL="1")
     import torch
     import torch._inductor.config

@@ -1,4 +1,4 @@
-"""Makes a working directory fit for the next run: `python -m recipes.recover CONFIG`.
+"""Makes a working directory fit for the next run: `python -m recipes.recover CONFIG ...`.
 
 Snakemake locks a working directory with files that outlive it, and cannot tell a killed run from one at
 work. Here the lock is removed only when the process table (Linux) has no snakemake that works in the
@@ -14,10 +14,10 @@ import psutil
 
 from config.loading import load
 from ledger.errors import BadInput, run_cli
-from ledger.flags import Parser, check_folder
+from ledger.flags import Parser
 from ledger.receipts import Receipt
 from ledger.stage import say
-from ledger.store import Store
+from ledger.store import Store, open_store
 
 LOCKS = Path(".snakemake", "locks")
 RESULTS = Path("results")
@@ -26,13 +26,15 @@ RESULTS = Path("results")
 def main() -> int:
     """Remove a stale lock and receipts that cannot be used; BadInput for CONFIG, or when a run is at work."""
     parser = Parser("recipes.recover", "Removes what a killed run or a damaged disk left in the way of the next run.")
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="configuration of the next run")
-    factory = load(parser.parse_args().config)
-    check_folder("store", Path(factory.store))
+    parser.add_argument(
+        "config", nargs="+", type=Path, metavar="CONFIG", help="configuration of the next run, merged as snakemake does"
+    )
+    factory = load(*parser.parse_args().config)
+    store = open_store(factory.store, factory.cache, flag="store")
     _unlock()
     receipts = RESULTS / factory.name / "receipts"
     if receipts.is_dir():
-        _discard(receipts, Store(Path(factory.store)))
+        _discard(receipts, store)
     return 0
 
 

@@ -18,18 +18,15 @@ from pathlib import Path
 
 from ledger.sources import ROOT
 from ledger.store import Store
+from recipes.shell import is_foreign
 
 TARGET = "inf2"
 # Bytes of TMPDIR: multiprocessing puts sockets into folders there, and the path of a socket has 107.
 _LONGEST = 60
-# Each changes flags, the graph or where it is cached (SDK documentation: torch-neuron-envvars, neuron-caching; NxD).
+# Each changes flags, the graph or where it is cached (SDK documentation: torch-neuron-envvars, neuron-caching; NxD), as
+# do those of XLA (`recipes.shell`).
 _DROPPED = (
     "NEURON_CC_FLAGS",
-    "XLA_FLAGS",
-    "XLA_USE_BF16",
-    "XLA_DOWNCAST_BF16",
-    "XLA_IR_DEBUG",
-    "XLA_HLO_DEBUG",
     "NEURON_FUSE_SOFTMAX",
     "NEURON_CUSTOM_SILU",
     "NEURON_COMBINE_KV_ALLOCATIONS",
@@ -74,7 +71,7 @@ def workspace(store: Store) -> Iterator[Workspace]:
 
 def clean(base: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables for any process that imports the SDK or runs its compiler."""
-    kept = {name: value for name, value in base.items() if name not in _DROPPED}
+    kept = {name: value for name, value in base.items() if name not in _DROPPED and not is_foreign(name)}
     # neuronx-cc and libneuronpjrt-path are found by bare name: next to this interpreter, else where the host has them.
     path = [str(Path(sys.executable).parent), *kept.get("PATH", os.defpath).split(os.pathsep)]
     modules = [str(ROOT), *filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))]

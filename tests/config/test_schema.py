@@ -62,7 +62,8 @@ def test_every_key_has_a_description_and_a_default_or_is_required(model: str, ke
 )
 def test_schema_accepts_complete_configurations_only(path: Path) -> None:
     accepted = Draft202012Validator(SCHEMA).is_valid(read_mapping(path))
-    assert accepted == (path.name != "defaults.yaml")
+    # One is documentation, the other is merged over variants.yaml.
+    assert accepted == (path.name not in ("defaults.yaml", "nightly.yaml"))
 
 
 def _resolved(node: dict[str, Any]) -> list[dict[str, Any]]:

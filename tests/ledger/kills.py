@@ -23,7 +23,7 @@ from ledger.store import Ref, Store
 LEDGER = str(Path(ledger.__file__).parent)
 CONTENT = bytes(range(256)) * 64
 KEY = "ab" * 32
-Step = Callable[[Path], None]
+Step = Callable[[Path], object]
 
 
 def receipt(outputs: dict[str, Ref]) -> Receipt:

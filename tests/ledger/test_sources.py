@@ -155,7 +155,10 @@ def test_every_module_that_python_imports_is_in_the_closure() -> None:
     printed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     imported = {Path(line).relative_to(ROOT).as_posix() for line in printed.stdout.splitlines()}
     assert len(imported) > 5
-    assert imported == set(source_files("ledger.stage"))
+    # Imported by a function, once a store is in a bucket: counted all the same.
+    late = {"ledger/store/remote.py", "ledger/store/shared.py"}
+    assert imported | late == set(source_files("ledger.stage"))
+    assert not imported & late
 
 
 def test_a_hundred_modules_take_little_time(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The stage driver from its command line: hits, misses, verdicts, sentences."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -292,3 +293,20 @@ def test_the_driver_imports_nothing_heavy() -> None:
         "typing_inspection",
     }
     assert packages <= light
+
+
+def test_what_is_asked_is_kept_before_the_work(bench: Bench, make_receipt: MakeReceipt) -> None:
+    fetch = make_receipt(stage="fetch")
+    fetch.write(bench.folder / "fetch.json")
+    bench.outcome = {"unknown": 1}
+    with pytest.raises(TypeError):
+        bench.run('{"text": "a"}', "--input", f"fetch={bench.folder}/fetch.json")
+    (path,) = (bench.folder / "store/asked/lower").iterdir()
+    asked = json.loads(path.read_text())
+    assert asked["recipe"] == {"text": "a", "shape": []}
+    assert (asked["inputs"], asked["input_keys"]) == ({"fetch": fetch.digest}, {"fetch": fetch.key})
+    assert asked["files"]["ledger/stage.py"] == hashlib.sha256((ROOT / "ledger/stage.py").read_bytes()).hexdigest()
+    assert asked["place"] == f"{bench.folder.name}/receipts/512-64.json"
+    bench.outcome = {}
+    bench.run('{"text": "a"}', "--input", f"fetch={bench.folder}/fetch.json")
+    assert Receipt.read(bench.out).key == asked["key"] == path.stem

@@ -10,7 +10,7 @@ import pytest
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.sources import ROOT
-from ledger.store import Store
+from ledger.store import Store, open_store
 from recipes import recover
 
 SMOKE = ROOT / "config" / "smoke.yaml"
@@ -54,9 +54,9 @@ def at_work_elsewhere(elsewhere: Path) -> Iterator[subprocess.Popen[str]]:
     yield from start(elsewhere)
 
 
-def run(config: Path = SMOKE) -> int:
+def run(*configs: Path) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["recover", str(config)])
+        patch.setattr(sys, "argv", ["recover", *map(str, configs or (SMOKE,))])
         return recover.main()
 
 
@@ -68,6 +68,17 @@ def test_the_lock_of_a_killed_run_goes(folder: Path, capsys: pytest.CaptureFixtu
     assert run() == 0
     assert locks(folder) == []
     assert capsys.readouterr().out == "removed the lock of a run that was killed\n"
+
+
+def test_several_files_are_one_configuration(folder: Path) -> None:
+    more = folder / "more.yaml"
+    more.write_text("name: another")
+    for name in ("smoke", "another"):
+        receipt = folder / "results" / name / "receipts" / "demo" / "fetch.json"
+        receipt.parent.mkdir(parents=True)
+        receipt.write_text("damaged")
+    assert run(SMOKE, more) == 0
+    assert [path.parent.parent.parent.name for path in folder.rglob("fetch.json")] == ["smoke"]
 
 
 def test_without_a_lock_nothing_is_said(
@@ -159,3 +170,19 @@ def test_a_configuration_that_cannot_be_read_is_one_sentence(folder: Path) -> No
     with pytest.raises(BadInput, match=r"nowhere\.yaml"):
         run(folder / "nowhere.yaml")
     assert locks(folder) == ["0.output.lock"]
+
+
+def test_what_only_the_bucket_has_is_there(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shared.yaml").write_text(f"store: s3://{bucket}/foundry")
+    line = Run()
+    for name in ("fetch", "tables"):
+        path = line.leave(f"{name}.json", name.encode())
+        if name == "fetch":
+            open_store(f"s3://{bucket}/foundry").record_action(Receipt.read(line.receipts / "fetch.json"))
+        path.unlink()
+    assert run(SMOKE, Path("shared.yaml")) == 0
+    assert line.left() == {"fetch.json"}
+    assert "tables.json, which this run makes again: its output graph is missing" in capsys.readouterr().out

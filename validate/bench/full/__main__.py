@@ -20,7 +20,7 @@ from ledger.errors import BadInput, run_cli
 from ledger.flags import Parser, check_file, whole
 from ledger.receipts import Receipt
 from ledger.stage import say
-from ledger.store import Store
+from ledger.store import open_store
 from serve.manifest import Manifest
 from validate.bench import transformers_worker
 from validate.bench.full import phases
@@ -92,7 +92,7 @@ def main() -> int:
     artifacts = built(checkpoint, run)
     fetched = Receipt.read(run / "receipts" / checkpoint.name / "fetch.json")
     with tempfile.TemporaryDirectory() as name:
-        Store(Path(factory.store)).lay_out(fetched.outputs, Path(name))
+        open_store(factory.store, factory.cache, flag="store").lay_out(fetched.outputs, Path(name))
         try:
             made = measured(Path(name), artifacts, len(os.sched_getaffinity(0)), flags.rounds)
         except WorkerFailed as error:

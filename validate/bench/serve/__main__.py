@@ -17,10 +17,10 @@ from typing import Any
 
 from ledger.atomic import write_json
 from ledger.errors import BadInput, run_cli
-from ledger.flags import Parser, check_file, whole
+from ledger.flags import CACHE, Parser, add_store, check_file, whole
 from ledger.receipts import Receipt
 from ledger.stage import say
-from ledger.store import Store
+from ledger.store import Store, open_store
 from serve.engine import Engine
 from serve.errors import ServeError
 from validate.bench.machine import machine
@@ -71,13 +71,13 @@ def overloaded(wide: Path, seconds: float) -> dict[str, Any]:
         return overload.overload(server, deal, slots, QUEUE, new, seconds)
 
 
-def compared(wide: Path, fetched: Receipt | None, store: Path, rounds: int) -> dict[str, Any]:
+def compared(wide: Path, fetched: Receipt | None, store: Store, rounds: int) -> dict[str, Any]:
     """`wide` and `transformers serve`, side by side."""
     with ExitStack() as stack:
         files = None
         if fetched is not None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            Store(store).lay_out(fetched.outputs, folder)
+            store.lay_out(fetched.outputs, folder)
             files = {path.name: path for path in folder.iterdir()}
         server = stack.enter_context(served.artifact(wide))
         return beside.beside(server.url, beside.model_name(server.url), files, 64, rounds)
@@ -96,16 +96,17 @@ def main() -> int:
     parser.add_argument("--seconds", type=whole(1), default=60, metavar="N", help="length of the overload, default 60")
     parser.add_argument("--rounds", type=whole(1), default=7, metavar="N", help="turns of each side, default 7")
     parser.add_argument("--fetch", type=Path, metavar="RECEIPT", help="the checkpoint's, to run transformers serve on")
-    parser.add_argument("--store", type=Path, default=Path("results/store"), metavar="DIR", help="where its files are")
+    add_store(parser, default=CACHE)
     flags = parser.parse_args()
     check_file("--out", flags.out)
     wide: Path = flags.wide or flags.artifact
+    store = open_store(flags.store, flags.cache)
     fetched = Receipt.read(flags.fetch) if flags.fetch else None
     summary: dict[str, Any] = {"machine": machine(), "artifact": str(flags.artifact), "wide": str(wide)}
     try:
         summary["decode"] = decoding(flags.artifact, wide, flags.rounds)
         summary["overload"] = overloaded(wide, flags.seconds)
-        summary["beside"] = compared(wide, fetched, flags.store, max(1, flags.rounds // 2))
+        summary["beside"] = compared(wide, fetched, store, max(1, flags.rounds // 2))
     except ServeError as error:
         raise BadInput(str(error)) from error
     summary["verdicts"] = judge.verdicts(summary)

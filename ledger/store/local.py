@@ -1,8 +1,10 @@
-"""A content-addressed store of build products and the record of what each action made.
+"""A content-addressed store of build products and the record of what each action made, in a folder.
 
-    objects/ab/abcdef...   read-only files named by the sha256 of their content
-    actions/ab/<key>.json  the receipt of the run with that key
-    tmp/                   writers at work; what killed ones left is swept a day later
+    objects/ab/abcdef...      read-only files named by the sha256 of their content
+    actions/ab/<key>.json     the receipt of the run with that key
+    asked/<stage>/<key>.json  what goes into that key, for people
+    kept/<name>.json          what must not be collected (`python -m ledger.store keep`)
+    tmp/                      writers at work; what killed ones left is swept a day later
 
 Departs from the caches of git and Bazel: no packing and no locks. Two writers of the same content each
 write aside and rename, and the last one stays: a fresh copy is known to be good, and one that was found is not.
@@ -19,17 +21,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ledger.atomic import make_folder, replacing, sweep, sync
+from ledger.atomic import make_folder, replacing, sweep, sync, write_json
 from ledger.digest import canonical_json, parse_json, sha256_file
 from ledger.errors import BadInput
 from ledger.receipts import Receipt, Ref
+from ledger.store.asked import Asked
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ObjectWriter", "Ref", "Store"]
+__all__ = ["Lost", "ObjectWriter", "Ref", "Store", "action_name", "object_name"]
 
 _CHUNK = 4 << 20
+
+
+class Lost(BadInput):
+    """An object is missing or damaged: what makes it must run again."""
+
+
+def object_name(ref: Ref) -> str:
+    """The name of an object in a store."""
+    return f"objects/{ref.sha256[:2]}/{ref.sha256}"
+
+
+def action_name(key: str) -> str:
+    """The name of the record of an action in a store."""
+    return f"actions/{key[:2]}/{key}.json"
 
 
 class ObjectWriter(io.RawIOBase):
@@ -120,17 +137,16 @@ class Store:
         """Where the object is; BadInput if it is missing or has another size. Its content is not read."""
         path, size = self._object(ref), self._size(ref)
         if size is None:
-            raise BadInput(f"object {path} is missing from the store; run the stage that makes it again")
+            raise Lost(f"object {path} is missing from the store; run the stage that makes it again")
         if size != ref.bytes:
-            raise BadInput(f"object {path} has {size} bytes; accepted: {ref.bytes}; verify the store")
+            raise Lost(f"object {path} has {size} bytes; accepted: {ref.bytes}; verify the store")
         return path
 
     def verify(self, ref: Ref) -> Path:
         """`path` with the content read and checked; a damaged object is removed before BadInput is raised."""
         path = self._object(ref)
-        if self._size(ref) is not None and (found := sha256_file(path)) != ref.sha256:
-            path.unlink(missing_ok=True)
-            raise BadInput(f"object {path} has sha256 {found}, not its name, and is removed; run again to make it anew")
+        if found := self._damage(ref):
+            raise Lost(f"object {path} has sha256 {found}, not its name, and is removed; run again to make it anew")
         return self.path(ref)
 
     def read_json(self, ref: Ref) -> Any:
@@ -166,13 +182,30 @@ class Store:
         whole = all(self.has(ref) for ref in receipt.outputs.values())
         return receipt if whole and receipt.key == key and receipt.verdict != "failed" else None
 
-    def record_action(self, receipt: Receipt) -> None:
-        """Record `receipt` under its key; ValueError for a failed one, BadInput if an output is not here."""
+    def record_action(self, receipt: Receipt, *, anew: bool = False) -> Receipt:
+        """Record `receipt` under its key and return what is recorded; here that is `receipt`.
+
+        In a store that many share, who was first with that key wins, unless the record is to be made `anew`.
+        ValueError for a failed run, BadInput if an output is not here.
+        """
         if receipt.verdict == "failed":
             raise ValueError(f"{receipt.stage}: a failed run is never recorded")
         for ref in receipt.outputs.values():
             self.path(ref)
         receipt.write(self._action(receipt.key))
+        return receipt
+
+    def ask(self, asked: Asked) -> None:
+        """Keep what a stage is asked, for `python -m ledger.store why`."""
+        write_json(self.root / asked.name, asked.model_dump(mode="json"))
+
+    def _damage(self, ref: Ref) -> str | None:
+        """The sha256 of an object that is not what its name says, which is removed; None for a good one, or none."""
+        path = self._object(ref)
+        if self._size(ref) is None or (found := sha256_file(path)) == ref.sha256:
+            return None
+        path.unlink(missing_ok=True)
+        return found
 
     def _keep(self, aside: Path, ref: Ref) -> None:
         final = self._object(ref)
@@ -188,7 +221,7 @@ class Store:
             return None
 
     def _object(self, ref: Ref) -> Path:
-        return self.root / "objects" / ref.sha256[:2] / ref.sha256
+        return self.root / object_name(ref)
 
     def _action(self, key: str) -> Path:
-        return self.root / "actions" / key[:2] / f"{key}.json"
+        return self.root / action_name(key)

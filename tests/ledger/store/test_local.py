@@ -1,4 +1,4 @@
-"""The store: names against hashlib by hand, damage, links, actions, many writers at once."""
+"""The store in a folder: names against hashlib by hand, damage, links, actions, many writers at once."""
 
 import hashlib
 import json

@@ -1,0 +1,316 @@
+"""Keeping, forgetting and collecting: what stays is judged by a walk over names of the test's own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.errors import BadInput
+from ledger.receipts import Receipt, Ref
+from ledger.store import Store, collect, kept
+from ledger.store.holding import Entry, Folder
+from ledger.store.kept import Kept
+from ledger.store.opening import open_holding
+from tests.ledger.conftest import MakeReceipt
+from tests.ledger.store.conftest import Raw
+from tests.ledger.store.line import Line
+
+Printed = pytest.CaptureFixture[str]
+NOW = ("--older-than", "0")
+
+
+@pytest.fixture
+def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Line:
+    return Line(str(tmp_path / "store"), tmp_path, monkeypatch)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def either(request: pytest.FixtureRequest, line: Line) -> Line:
+    """With a store in a folder, or in a bucket."""
+    if request.param == "bucket":
+        line.store = f"s3://{request.getfixturevalue('bucket')}/foundry"
+    return line
+
+
+def built(line: Line, *points: str) -> None:
+    for point in points:
+        line.lower(point, of=point)
+        line.compile(point)
+
+
+def collected(line: Line, printed: Printed, *flags: str) -> dict[str, Any]:
+    printed.readouterr()
+    assert line.command("collect", "--json", *flags) == 0
+    found: dict[str, Any] = json.loads(printed.readouterr().out)
+    return found
+
+
+def names(line: Line) -> set[str]:
+    holding = open_holding(line.store)
+    return {entry.name for folder in ("objects", "actions", "asked") for entry in holding.entries(folder)}
+
+
+def test_what_no_kept_release_needs_goes(either: Line, capsys: Printed) -> None:
+    built(either, "512-128")
+    needed = names(either)
+    built(either, "256-64")
+    everything = names(either)
+    either.command("keep", "v1", str(either.receipt("compile", "512-128")))
+    assert capsys.readouterr().out.endswith("kept v1: 1 receipts, and what they were made from\n")
+
+    found = collected(either, capsys, *NOW)
+    assert not found["deleted"]
+    assert (found["kept"], found["records"], found["asked"], found["objects"]) == (["v1"], 2, 2, 2)
+    assert names(either) == everything
+    assert collected(either, capsys, *NOW, "--delete") == found | {"deleted": True}
+    assert names(either) == needed
+    assert collected(either, capsys, *NOW)["records"] == 0
+
+    either.lower("512-128", of="512-128")
+    either.compile("512-128")
+    printed = capsys.readouterr().out
+    assert [line.split(" (")[0] for line in printed.splitlines()] == ["lower: unchanged", "compile: unchanged"]
+    either.command("forget", "v1")
+    assert collected(either, capsys, *NOW, "--delete", "--keep-nothing")["records"] == 2
+    assert names(either) == set()
+
+
+def test_lines_for_people(line: Line, capsys: Printed) -> None:
+    built(line, "512-128")
+    capsys.readouterr()
+    line.command("collect")
+    size = sum(path.stat().st_size for path in (line.folder / "store/objects").glob("*/*"))
+    assert capsys.readouterr().out.splitlines() == [
+        f"kept: nothing; 2 objects stay ({size} B)",
+        "would remove, with --delete: 0 records, 0 questions, 0 objects (0 B), 0 uploads that never ended",
+    ]
+
+
+def test_nothing_is_deleted_while_nothing_is_kept(line: Line) -> None:
+    built(line, "512-128")
+    before = names(line)
+    with pytest.raises(BadInput) as caught:
+        line.command("collect", "--delete", *NOW)
+    assert str(caught.value) == (
+        "--delete, and nothing is kept in this store; accepted: `keep` a release before it, or --keep-nothing too"
+    )
+    assert names(line) == before
+
+
+def test_what_is_young_stays_with_all_that_it_names(line: Line, capsys: Printed) -> None:
+    built(line, "old", "young")
+    for path in (line.folder / "store").rglob("*"):
+        if path.is_file():
+            os.utime(path, (0, 0))
+    young = line.compile("young")
+    record = line.folder / f"store/actions/{young.key[:2]}/{young.key}.json"
+    os.utime(record)
+    line.command("keep", "v1", str(line.receipt("lower", "old")))
+    found = collected(line, capsys, "--delete")
+    assert (found["records"], found["objects"]) == (1, 1), "compile of old, which nothing leads to"
+    assert record.exists()
+    assert Store(line.folder / "store").find_action(young.key) is not None
+    assert Store(line.folder / "store").find_action(line.lower("young", of="young").key) is not None
+
+
+@pytest.mark.usefixtures("bucket")
+def test_uploads_that_never_ended_are_aborted(line: Line, raw: Raw, capsys: Printed) -> None:
+    line.store = f"s3://{raw.bucket}/foundry"
+    built(line, "512-128")
+    line.command("keep", "v1", str(line.receipt("compile", "512-128")))
+    raw.client.create_multipart_upload(Bucket=raw.bucket, Key="foundry/objects/ab/abc")
+    raw.client.create_multipart_upload(Bucket=raw.bucket, Key="somebody/else")
+    # moto says of any upload that it was begun in 2010.
+    assert collected(line, capsys)["uploads"] == 1
+    assert collected(line, capsys, "--delete")["uploads"] == 1
+    assert [one["Key"] for one in raw.client.list_multipart_uploads(Bucket=raw.bucket)["Uploads"]] == ["somebody/else"]
+
+
+def test_an_object_that_is_recorded_meanwhile_is_spared(tmp_path: Path, make_receipt: MakeReceipt) -> None:
+    store, holding = Store(tmp_path), Folder(tmp_path)
+    shared, lone = store.put_bytes(b"shared"), store.put_bytes(b"lone")
+    garbage = collect.find(holding, [], float("inf"))
+    assert len(garbage.objects) == 2
+    receipt = make_receipt(outputs={"graph": shared})
+    store.record_action(receipt)
+    collect.remove(holding, garbage)
+    assert store.find_action(receipt.key) == receipt
+    assert not store.has(lone)
+
+
+def test_records_go_before_objects(tmp_path: Path, make_receipt: MakeReceipt, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, holding = Store(tmp_path), Folder(tmp_path)
+    store.record_action(make_receipt(outputs={"graph": store.put_bytes(b"one")}))
+    garbage, order = collect.find(holding, [], float("inf")), list[str]()
+    monkeypatch.setattr(holding, "discard", lambda names: order.extend(name.split("/")[0] for name in names))
+    collect.remove(holding, garbage)
+    assert order == ["actions", "objects"]
+
+
+def test_a_damaged_record_goes_when_it_is_old(tmp_path: Path, make_receipt: MakeReceipt) -> None:
+    Store(tmp_path).record_action(make_receipt())
+    (path,) = (tmp_path / "actions").glob("*/*")
+    path.write_text("{")
+    assert collect.find(Folder(tmp_path), [], 0).records == []
+    assert len(collect.find(Folder(tmp_path), [], float("inf")).records) == 1
+
+
+def test_a_kept_receipt_keeps_the_record_that_took_its_place(tmp_path: Path, make_receipt: MakeReceipt) -> None:
+    store = Store(tmp_path)
+    was = make_receipt(outputs={"manifest": store.put_bytes(b"was")})
+    now = make_receipt(outputs={"manifest": store.put_bytes(b"now")})
+    store.record_action(now)
+    garbage = collect.find(Folder(tmp_path), [Kept(receipts={"a": was})], float("inf"))
+    assert garbage.records == garbage.objects == []
+
+
+Edges = list[tuple[list[int], list[int]]]
+
+
+@settings(max_examples=200)
+@given(data=st.data(), count=st.integers(1, 8))
+def test_exactly_what_is_reached_stays(data: st.DataObject, count: int) -> None:
+    """Records are numbered; each has inputs among the earlier ones and outputs among a few objects."""
+    lines: Edges = [
+        (
+            data.draw(st.lists(st.integers(0, number - 1), unique=True, max_size=3) if number else st.just([])),
+            data.draw(st.lists(st.integers(0, 5), unique=True, max_size=3)),
+        )
+        for number in range(count)
+    ]
+    roots = data.draw(st.lists(st.integers(0, count - 1), unique=True, max_size=3))
+    live, waiting = set[int](), list(roots)
+    while waiting:
+        number = waiting.pop()
+        if number not in live:
+            live.add(number)
+            waiting += lines[number][0]
+    found, left = remaining(lines, roots)
+    assert found == live
+    assert left == {output for number in live for output in lines[number][1]}
+
+
+class Memory(Folder):
+    """A holding that no disk slows down."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, bytes] = {}
+
+    def entries(self, under: str) -> Iterator[Entry]:
+        yield from (Entry(name, len(data), 0) for name, data in self.there.items() if name.startswith(f"{under}/"))
+
+    def read(self, name: str) -> bytes | None:
+        return self.there.get(name)
+
+    def discard(self, names: Iterable[str]) -> None:
+        for name in names:
+            del self.there[name]
+
+
+def remaining(lines: Edges, roots: list[int]) -> tuple[set[int], set[int]]:
+    """Numbers of records and of objects that a collection leaves."""
+    holding, receipts, objects = Memory(), list[Receipt](), dict[str, int]()
+    for number, (inputs, outputs) in enumerate(lines):
+        refs = {str(one): Ref(sha256=hashlib.sha256(bytes([one])).hexdigest(), bytes=1) for one in outputs}
+        objects |= {f"objects/{ref.sha256[:2]}/{ref.sha256}": int(one) for one, ref in refs.items()}
+        receipts.append(
+            Receipt(
+                stage="lower",
+                key=f"{number:064x}",
+                recipe={},
+                inputs={str(one): receipts[one].digest for one in inputs},
+                outputs=refs,
+                facts={"number": number},
+                measured={},
+                toolchain={},
+                source="",
+                verdict="done",
+            )
+        )
+        holding.there[f"actions/00/{receipts[-1].key}.json"] = receipts[-1].model_dump_json().encode()
+    holding.there |= dict.fromkeys(objects, b"1")
+    keep = [Kept(receipts={str(root): receipts[root]}) for root in roots]
+    collect.remove(holding, collect.find(holding, keep, float("inf")))
+    found = {number for number in range(len(lines)) if f"actions/00/{number:064x}.json" in holding.there}
+    return found, {objects[name] for name in holding.there if name in objects}
+
+
+def test_a_release_folder_is_kept_by_the_receipts_in_it(line: Line, capsys: Printed) -> None:
+    built(line, "512-128", "256-64")
+    release = line.folder / "release"
+    for point in ("512-128", "256-64"):
+        text = line.receipt("compile", point).read_text()
+        (release / "variants" / point / "receipts").mkdir(parents=True)
+        (release / "variants" / point / "receipts" / "compile.json").write_text(text)
+    (release / "release.json").write_text("{}")
+    (release / "variants/512-128/receipts/parity.failed.json").write_text("{}")
+    line.command("keep", "v1.0", str(release))
+    assert "kept v1.0: 2 receipts" in capsys.readouterr().out
+    assert list(kept.all_kept(Folder(line.folder / "store"))) == ["v1.0"]
+    assert collected(line, capsys, *NOW)["records"] == 0
+
+
+Break = Callable[[Line], tuple[str, Path]]
+
+
+def _missing(line: Line) -> tuple[str, Path]:
+    for path in (line.folder / "store/objects").glob("*/*"):
+        path.unlink()
+    return "v1", line.receipt("lower", "512-128")
+
+
+def _failed(line: Line) -> tuple[str, Path]:
+    line.verdict = "failed"
+    line.lower("512-128", again=True)
+    return "v1", line.receipt("lower", "512-128").with_suffix(".failed.json")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (lambda line: ("a/b", line.receipt("lower", "512-128")), "NAME is 'a/b'; accepted: up to 64 letters, digits"),
+        (lambda line: ("v1", line.folder / "store"), "/store has no receipts in it; accepted: a receipt, or a folder"),
+        (lambda line: ("v1", line.folder / "no.json"), "no.json cannot be read: No such file or directory"),
+        (_missing, "lower.json: its output graph is not in this store; accepted: receipts of what the store holds"),
+        (_failed, "lower.failed.json says failed; accepted: receipts that are done or passed"),
+    ],
+)
+def test_what_cannot_be_kept(line: Line, given: Break, sentence: str) -> None:
+    line.lower("512-128")
+    name, path = given(line)
+    with pytest.raises(BadInput) as caught:
+        line.command("keep", name, str(path))
+    assert sentence in str(caught.value)
+    assert kept.all_kept(Folder(line.folder / "store")) == {}
+
+
+def test_a_name_is_kept_once(line: Line) -> None:
+    line.lower("a", n=1)
+    line.lower("b", n=2)
+    for _ in range(2):
+        line.command("keep", "v1", str(line.receipt("lower", "a")))
+    with pytest.raises(BadInput, match=r"NAME is 'v1', which is kept with other receipts; accepted: another name, or"):
+        line.command("keep", "v1", str(line.receipt("lower", "b")))
+    with pytest.raises(BadInput, match=r"NAME is 'v2', which is not kept; accepted: v1"):
+        line.command("forget", "v2")
+    line.command("forget", "v1")
+    with pytest.raises(BadInput, match=r"NAME is 'v1', which is not kept; accepted: none is"):
+        line.command("forget", "v1")
+
+
+def test_a_damaged_list_of_what_is_kept_deletes_nothing(line: Line) -> None:
+    built(line, "512-128")
+    before = names(line)
+    (line.folder / "store/kept").mkdir()
+    (line.folder / "store/kept/v1.json").write_text("{}")
+    with pytest.raises(BadInput, match=r"kept/v1.json: receipts is missing; .*keep that release again"):
+        line.command("collect", "--delete", *NOW)
+    assert names(line) == before
