@@ -1,22 +1,33 @@
 # The whole line, from a checkpoint to a release. This file loads the configuration, includes the rules and names the
 # targets. It has no `configfile:` on purpose: snakemake merges configuration files, and the variants of a default
 # would join every matrix.
+import atexit
+import gc
 import sys
 
 from snakemake.utils import min_version
 
 from ledger.errors import FoundryError
 from publish.workflow import Publishing
+from recipes.queues import Queues
 from recipes.workflow import read_plan
+from validate.workflow import Renting
 
 min_version("9.0")
 
+# The jobs of a large matrix are a million objects that live to the end: looking for garbage among them, again and again
+# and once more at exit, takes a fifth of the planning.
+gc.set_threshold(100_000, 50, 100)
+atexit.register(gc.freeze)
+
 try:
     plan = read_plan(workflow.configfiles, workflow.config_settings.config)
+    queues = Queues(plan, workflow.storage_settings)
 except FoundryError as error:
     print(f"error: {error}", file=sys.stderr)
     sys.exit(error.exit_code)
 publishing = Publishing(plan)
+renting = Renting(plan)
 
 shell.prefix(plan.prefix)
 
@@ -35,16 +46,28 @@ wildcard_constraints:
     tp=r"\d+",
 
 
+# What needs a folder, a key or a credential of the machine that was asked stays there.
 localrules:
     all,
     built,
     measured,
+    fetch_here,
+    rented,
+    summary,
+    report,
+    package,
+    image,
+    sign,
+    stage,
+    verify,
+    promote,
     staged,
     promoted,
 
 
 include: "recipes/recipes.smk"
 include: "validate/validate.smk"
+include: "validate/inf2.smk"
 include: "validate/report.smk"
 include: "publish/publish.smk"
 
@@ -52,16 +75,16 @@ include: "publish/publish.smk"
 rule all:
     default_target: True
     input:
-        f"{plan.results}/summary.json",
-        f"{plan.results}/report.html",
-        plan.all_receipts("package"),
-        plan.releases(),
+        local(f"{plan.results}/summary.json"),
+        local(f"{plan.results}/report.html"),
+        local(plan.all_receipts("package")),
+        local(plan.releases()),
 
 
 # Everything but a release: what a run with stand-ins for the Neuron SDK can reach.
 rule measured:
     input:
-        f"{plan.results}/summary.json",
+        local(f"{plan.results}/summary.json"),
 
 
 rule built:

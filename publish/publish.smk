@@ -5,14 +5,14 @@ rule package:
     input:
         unpack(plan.package_inputs),
     output:
-        receipt=plan.receipt("package"),
+        receipt=local(plan.receipt("package")),
         # The folder is swapped in whole, so the old list must not be taken away from it before.
-        files=update(f"{plan.release()}/release.json"),
+        files=update(local(f"{plan.release()}/release.json")),
     log:
         f"{plan.logs}/package.log",
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2048,
         runtime=60,
     params:
         recipe=publishing.recipe("package"),
@@ -24,20 +24,20 @@ rule package:
         "package {wildcards.checkpoint}"
     shell:
         "python -m publish.package --recipe {params.recipe:q} {params.inputs} --release {params.release:q}"
-        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+        " {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
 
 
 rule image:
     input:
-        package=plan.receipt("package"),
+        package=local(plan.receipt("package")),
     output:
-        receipt=plan.receipt("{variant}/image"),
-        index=update(f"{publishing.layout}/index.json"),
+        receipt=local(plan.receipt("{variant}/image")),
+        index=update(local(f"{publishing.layout}/index.json")),
     log:
         f"{plan.logs}/{{variant}}/image.log",
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=2048,
         runtime=120,
     params:
         recipe=publishing.recipe("image"),
@@ -48,20 +48,20 @@ rule image:
         "image {wildcards.checkpoint}/{wildcards.variant}"
     shell:
         "python -m publish.promotion.image --recipe {params.recipe:q} --input package={input.package}"
-        " {params.folders} --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+        " {params.folders} {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
 
 
 rule sign:
     input:
         unpack(publishing.inputs("sign")),
     output:
-        receipt=plan.receipt("sign"),
-        signature=update(publishing.signature),
+        receipt=local(plan.receipt("sign")),
+        signature=update(local(publishing.signature)),
     log:
         f"{plan.logs}/sign.log",
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=2048,
         runtime=120,
     params:
         recipe=publishing.recipe("sign"),
@@ -75,19 +75,19 @@ rule sign:
         "sign {wildcards.checkpoint}"
     shell:
         "python -m publish.sign --recipe {params.recipe:q} {params.inputs} --signer {params.signer:q} {params.folders}"
-        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+        " {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
 
 
 rule stage:
     input:
         unpack(publishing.inputs("stage")),
     output:
-        receipt=plan.receipt("stage"),
+        receipt=local(plan.receipt("stage")),
     log:
         f"{plan.logs}/stage.log",
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2048,
         runtime=600,
     params:
         recipe=publishing.recipe("stage"),
@@ -99,19 +99,19 @@ rule stage:
         "stage {wildcards.checkpoint}"
     shell:
         "python -m publish.promotion.stage --recipe {params.recipe:q} {params.inputs} {params.folders}"
-        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+        " {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
 
 
 rule verify:
     input:
         unpack(publishing.inputs("verify")),
     output:
-        receipt=plan.receipt("verify"),
+        receipt=local(plan.receipt("verify")),
     log:
         f"{plan.logs}/verify.log",
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2048,
         runtime=600,
     params:
         recipe=publishing.recipe("verify"),
@@ -124,19 +124,19 @@ rule verify:
         "verify {wildcards.checkpoint}"
     shell:
         "python -m publish.promotion.verify --recipe {params.recipe:q} {params.inputs} --scratch {params.scratch:q}"
-        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+        " {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
 
 
 rule promote:
     input:
         unpack(publishing.inputs("promote")),
     output:
-        receipt=plan.receipt("promote"),
+        receipt=local(plan.receipt("promote")),
     log:
         f"{plan.logs}/promote.log",
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2048,
         runtime=60,
     params:
         recipe=publishing.recipe("promote"),
@@ -147,4 +147,4 @@ rule promote:
         "promote {wildcards.checkpoint}"
     shell:
         "python -m publish.promotion.promote --recipe {params.recipe:q} {params.inputs}"
-        " --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+        " {params.store:q} --out {output.receipt} 2>&1 | tee {log}"

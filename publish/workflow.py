@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from snakemake.io import local  # type: ignore[import-untyped]
+
 from config.models import Checkpoint
 from config.publishing import KeySigner, Publish
 from ledger.digest import canonical_json, digest_json, sha256_file
@@ -29,6 +31,7 @@ STAGES = {
     "promote": "publish.promotion.promote",
 }
 CACHE = "results/image-cache"
+_HERE = {"package", *STAGES}
 _LOCK = ROOT / "envs" / "cpu.txt"
 
 
@@ -70,7 +73,8 @@ class Publishing:
     def all(self, stage: str) -> list[str]:
         """Paths of all receipts of a stage that runs once per checkpoint."""
         self.check()
-        return self._plan.all_receipts(stage)
+        receipts: list[str] = local(self._plan.all_receipts(stage))
+        return receipts
 
     def target(self, stage: str) -> Callable[[object], list[str]]:
         """The input of a target: `all` of a stage; ends snakemake with one sentence where nothing can be published."""
@@ -90,7 +94,9 @@ class Publishing:
         def paths(wildcards: Wildcards) -> dict[str, str]:
             demanded = needed([variant.name for variant in self._plan.checkpoint(wildcards).variants])
             names = demanded if stage == "promote" else demanded[stage]
-            return {name: self._plan.receipt(name).format(checkpoint=wildcards.checkpoint) for name in names}
+            receipts = {name: self._plan.receipt(name).format(checkpoint=wildcards.checkpoint) for name in names}
+            # Not to be looked for in a bucket: the rules from package on run here.
+            return {name: local(path) if name.split("/")[-1] in _HERE else path for name, path in receipts.items()}
 
         return paths
 
@@ -110,7 +116,7 @@ class Publishing:
         for name, path in self.inputs(stage)(wildcards).items():
             flags += ["--input", f"{name}={path}"]
         filled = (flag.format(checkpoint=wildcards.checkpoint) for flag in flags)
-        return ["--recipe", self.recipe(stage)(wildcards), "--store", self._plan.store, *filled]
+        return ["--recipe", self.recipe(stage)(wildcards), *self._plan.store, *filled]
 
     def signer(self, _: Wildcards) -> str:
         """Who signs, as JSON."""

@@ -1,7 +1,7 @@
-"""Stage assemble: a variant's compiled graphs, signatures and shared files become an artifact folder.
+"""Stage assemble: a variant's compiled graphs, signatures and shared files become an artifact, told by its manifest.
 
-The folder build/<checkpoint>/variants/<variant>/ holds links into the store; weights, tables and tokenizer are
-linked beside it once for all variants. The manifest names them by relative path and digest, and the release folder
+With --build the folder is filled too: DIR/variants/<variant>/ holds links into the store; weights, tables and tokenizer
+are linked beside it once for all variants. The manifest names them by relative path and digest, and the release folder
 has the same shape, so the manifest's digest is the artifact's name in both places.
 """
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from config.builders import inlines_weights
-from ledger.atomic import write_bytes
 from ledger.errors import run_cli
 from ledger.flags import Parser, check_folder
 from ledger.receipts import Receipt
 from ledger.stage import Job, Outcome, run_stage
 from ledger.store import Ref, Store
+from recipes.artifact import lay_out
 from serve.manifest import (
     GRAPHS,
     MANIFEST,
@@ -46,29 +46,13 @@ class AssembleRecipe(BaseModel):
     variant: Point
 
 
-class Folder:
-    """A variant's folder in the build tree, filled with links into the store."""
-
-    def __init__(self, store: Store, build: Path, variant: str) -> None:
-        self._store = store
-        self._folder = build / "variants" / variant
-
-    def link(self, path: str, ref: Ref) -> FileRef:
-        """Link the object at `path`, relative to the folder, and name it for the manifest."""
-        destination = self._folder / path
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        self._store.link(ref, destination)
-        return FileRef(path=path, sha256=ref.sha256, bytes=ref.bytes)
-
-
-def assemble(job: Job[AssembleRecipe], build: Path) -> Manifest:
-    """Link everything the variant needs below `build` and return its manifest."""
+def assemble(job: Job[AssembleRecipe]) -> Manifest:
+    """Everything the variant needs, by its place relative to the variant's folder."""
     point = job.recipe.variant
     fetch, weights, tables = (job.inputs[name] for name in ("fetch", "weights", "tables"))
-    folder = Folder(job.store, build, point.name)
     config = job.store.read_json(fetch.outputs["config.json"])["text_config"]
     weight_files = (
-        folder.link(f"../../weights/{point.target}-{point.dtype}/tp{point.tp}-{name}", ref)
+        _placed(f"../../weights/{point.target}-{point.dtype}/tp{point.tp}-{name}", ref)
         for name, ref in sorted(weights.outputs.items())
         if not inlines_weights(point.builder)
     )
@@ -86,11 +70,11 @@ def assemble(job: Job[AssembleRecipe], build: Path) -> Manifest:
         ),
         tokens=Tokens(bos=fetch.facts["bos"], stop=fetch.facts["stop_ids"], suppress=fetch.facts["suppress_tokens"]),
         ring=job.inputs["lower"].facts["ring"],
-        graphs=_graphs(point.target, job.inputs, job.store, folder),
+        graphs=_graphs(point.target, job.inputs, job.store),
         weights=tuple(weight_files),
-        tables=folder.link("../../tables/tables.safetensors", tables.outputs["tables.safetensors"]),
+        tables=_placed("../../tables/tables.safetensors", tables.outputs["tables.safetensors"]),
         tokenizer={
-            name: folder.link(f"../../{name}", ref)
+            name: _placed(f"../../{name}", ref)
             for name, ref in sorted(fetch.outputs.items())
             if TOKENIZER_FILES.fullmatch(name)
         },
@@ -99,51 +83,62 @@ def assemble(job: Job[AssembleRecipe], build: Path) -> Manifest:
     )
 
 
-def _graphs(target: str, inputs: Mapping[str, Receipt], store: Store, folder: Folder) -> dict[GraphName, Graph]:
+def _placed(path: str, ref: Ref) -> FileRef:
+    return FileRef(path=path, sha256=ref.sha256, bytes=ref.bytes)
+
+
+def _graphs(target: str, inputs: Mapping[str, Receipt], store: Store) -> dict[GraphName, Graph]:
     lowered, compiled = inputs["lower"].outputs, inputs["compile"]
     graph = _cpu_graph if target == "cpu" else _neuron_graph
     found: dict[GraphName, Graph] = {}
     for name in compiled.facts.get("graphs", GRAPHS):
         signature = Signature.model_validate(store.read_json(lowered[f"{name}.signature.json"]))
-        found[name] = graph(signature, compiled, folder)
+        found[name] = graph(signature, compiled)
     return found
 
 
-def _cpu_graph(signature: Signature, compiled: Receipt, folder: Folder) -> Graph:
+def _cpu_graph(signature: Signature, compiled: Receipt) -> Graph:
     name = signature.graph
     return Graph(
         signature=signature,
-        modules=(folder.link(f"{name}.stablehlo", compiled.outputs[f"{name}.stablehlo"]),),
-        executable=folder.link(f"{name}.xla", compiled.outputs[f"{name}.xla"]),
+        modules=(_placed(f"{name}.stablehlo", compiled.outputs[f"{name}.stablehlo"]),),
+        executable=_placed(f"{name}.xla", compiled.outputs[f"{name}.xla"]),
         cpu_features=compiled.facts["cpu_features"],
     )
 
 
-def _neuron_graph(signature: Signature, compiled: Receipt, folder: Folder) -> Graph:
+def _neuron_graph(signature: Signature, compiled: Receipt) -> Graph:
     paths = compiled.facts["modules"][signature.graph]
-    return Graph(signature=signature, modules=tuple(folder.link(path, compiled.outputs[path]) for path in paths))
+    return Graph(signature=signature, modules=tuple(_placed(path, compiled.outputs[path]) for path in paths))
 
 
-def work(job: Job[AssembleRecipe], build: Path) -> Outcome:
-    """Fill the folder; the manifest comes last, so that a folder with one is complete."""
-    data = (assemble(job, build).model_dump_json(indent=1) + "\n").encode()
-    write_bytes(build / "variants" / job.recipe.variant.name / MANIFEST, data)
+def work(job: Job[AssembleRecipe]) -> Outcome:
+    """The manifest, which is all that is made: every other file of the artifact is in the store already."""
+    data = (assemble(job).model_dump_json(indent=1) + "\n").encode()
     return Outcome(outputs={MANIFEST: job.store.put_bytes(data)})
 
 
+def build(job: Job[AssembleRecipe], folder: Path) -> Outcome:
+    """`work`, and the artifact in the build tree `folder`."""
+    outcome = work(job)
+    lay_out(outcome.outputs[MANIFEST], job.store, folder)
+    return outcome
+
+
 def main() -> int:
-    """The stage; --build says where the build tree is."""
+    """The stage; --build says where the build tree is, if there is to be one."""
     parser = Parser("assemble", add_help=False)
-    parser.add_argument("--build", required=True, type=Path, metavar="DIR")
+    parser.add_argument("--build", type=Path, metavar="DIR")
     options, rest = parser.parse_known_args()
-    check_folder("--build", options.build)
+    if options.build:
+        check_folder("--build", options.build)
     return run_stage(
         "assemble",
         AssembleRecipe,
-        lambda job: work(job, options.build),
+        (lambda job: build(job, options.build)) if options.build else work,
         modules=("recipes.assemble",),
         packages=(),
-        fills_folder=True,
+        fills_folder=options.build is not None,
         argv=rest,
     )
 

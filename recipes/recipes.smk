@@ -6,9 +6,11 @@ rule fetch:
         plan.receipt("fetch"),
     log:
         f"{plan.logs}/fetch.log",
-    threads: 2  # training the demo checkpoint uses both cores of a small machine
+    wildcard_constraints:
+        checkpoint=queues.of_source(here=False),
+    threads: queues.cores("fetch")
     resources:
-        mem_mb=plan.mem_mb("fetch"),
+        mem_mb=queues.mem_mb("fetch"),
         runtime=240,
     params:
         recipe=plan.recipe("fetch"),
@@ -18,7 +20,13 @@ rule fetch:
     message:
         "fetch {wildcards.checkpoint}"
     shell:
-        "python -m recipes.fetch --recipe {params.recipe:q} --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        "python -m recipes.fetch --recipe {params.recipe:q} {params.store:q} --out {output} 2>&1 | tee {log}"
+
+
+# Of a folder that no queue sees.
+use rule fetch as fetch_here with:
+    wildcard_constraints:
+        checkpoint=queues.of_source(here=True),
 
 
 rule lower:
@@ -30,7 +38,7 @@ rule lower:
         f"{plan.logs}/{{variant}}/lower.log",
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=2048,
         runtime=10,
     params:
         recipe=plan.recipe("lower"),
@@ -40,7 +48,7 @@ rule lower:
         "lower {wildcards.checkpoint} {wildcards.variant}"
     shell:
         "python -m recipes.lower --recipe {params.recipe:q} --input fetch={input.fetch}"
-        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        " {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule weights:
@@ -50,9 +58,9 @@ rule weights:
         plan.receipt("weights/{target}-{dtype}-tp{tp}"),
     log:
         f"{plan.logs}/weights/{{target}}-{{dtype}}-tp{{tp}}.log",
-    threads: 1
+    threads: queues.cores("weights")
     resources:
-        mem_mb=plan.mem_mb("weights"),
+        mem_mb=queues.mem_mb("weights"),
         runtime=60,
     params:
         recipe=plan.recipe("weights"),
@@ -62,7 +70,7 @@ rule weights:
         "weights {wildcards.checkpoint} {wildcards.target} {wildcards.dtype} tp{wildcards.tp}"
     shell:
         "python -m recipes.weights --recipe {params.recipe:q} --input fetch={input.fetch}"
-        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        " {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule tables:
@@ -72,9 +80,9 @@ rule tables:
         plan.receipt("tables"),
     log:
         f"{plan.logs}/tables.log",
-    threads: 1
+    threads: queues.cores("tables")
     resources:
-        mem_mb=plan.mem_mb("tables"),
+        mem_mb=queues.mem_mb("tables"),
         runtime=60,
     params:
         recipe=plan.recipe("tables"),
@@ -84,7 +92,7 @@ rule tables:
         "tables {wildcards.checkpoint}"
     shell:
         "python -m recipes.tables --recipe {params.recipe:q} --input fetch={input.fetch}"
-        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        " {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule lint:
@@ -97,7 +105,7 @@ rule lint:
         f"{plan.logs}/{{variant}}/lint.log",
     threads: 1
     resources:
-        mem_mb=1500,
+        mem_mb=2048,
         runtime=10,
     params:
         recipe=plan.recipe("lint"),
@@ -107,7 +115,7 @@ rule lint:
         "lint {wildcards.checkpoint} {wildcards.variant}"
     shell:
         "python -m recipes.lint.stage --recipe {params.recipe:q} --input fetch={input.fetch} --input lower={input.lower}"
-        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        " {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule compile:
@@ -117,9 +125,9 @@ rule compile:
         plan.receipt("{variant}/compile"),
     log:
         f"{plan.logs}/{{variant}}/compile.log",
-    threads: 1
+    threads: queues.cores("compile")
     resources:
-        mem_mb=plan.mem_mb("compile"),
+        mem_mb=queues.mem_mb("compile"),
         runtime=180,
     params:
         recipe=plan.recipe("compile"),
@@ -131,7 +139,7 @@ rule compile:
         "compile {wildcards.checkpoint} {wildcards.variant}"
     shell:
         "python -m recipes.compile --recipe {params.recipe:q} {params.inputs}"
-        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        " {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule assemble:
@@ -142,23 +150,23 @@ rule assemble:
         tables=plan.receipt("tables"),
         compile=plan.receipt("{variant}/compile"),
     output:
+        **queues.manifest,
         receipt=plan.receipt("{variant}/assemble"),
-        manifest=f"{plan.artifact()}/manifest.json",
     log:
         f"{plan.logs}/{{variant}}/assemble.log",
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2048,
         runtime=10,
     params:
         recipe=plan.recipe("assemble"),
         code=plan.code["assemble"],
         store=plan.store,
-        build=plan.build(),
+        build=queues.build,
     message:
         "assemble {wildcards.checkpoint} {wildcards.variant}"
     shell:
         "python -m recipes.assemble --recipe {params.recipe:q}"
         " --input fetch={input.fetch} --input lower={input.lower} --input weights={input.weights}"
         " --input tables={input.tables} --input compile={input.compile}"
-        " --build {params.build:q} --store {params.store:q} --out {output.receipt} 2>&1 | tee {log}"
+        " {params.build:q} {params.store:q} --out {output.receipt} 2>&1 | tee {log}"

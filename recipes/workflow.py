@@ -14,12 +14,14 @@ from typing import Any, Protocol
 from snakemake.utils import update_config  # type: ignore[import-untyped]
 
 from config.builders import inlines_weights
+from config.flags import canonical_flags
+from config.geometry import Geometry
 from config.loading import from_mapping, read_mapping
 from config.models import Checkpoint, Factory, PathSource, Variant
 from ledger.digest import canonical_json, digest_json, sha256_file
 from ledger.errors import BadInput
+from ledger.location import bucket_of
 from ledger.sources import ROOT, source_digest
-from recipes import memory
 from recipes.neuron.presence import presence
 
 # The module of each stage; its import closure, wider than what the stage itself keys on, is what a rule watches.
@@ -85,12 +87,17 @@ class Plan:
 
     def __init__(self, factory: Factory, lock: Path = _LOCK) -> None:
         self.factory = factory
+        checkpoints = factory.checkpoints.values()
+        # Asked for by several functions of every job.
+        self._variants = {(checkpoint.name, v.name): v for checkpoint in checkpoints for v in checkpoint.variants}
+        self._geometries = {checkpoint.name: checkpoint.load_geometry() for checkpoint in checkpoints}
         # Stages run with the interpreter that runs the workflow, from any working directory.
         interpreter, root = shlex.quote(str(Path(sys.executable).parent)), shlex.quote(str(ROOT))
         # What is importable stays importable: a host brings the Neuron SDK in its own way. (Doubled braces: a format.)
         path = f"PATH={interpreter}:$PATH PYTHONPATH={root}${{{{PYTHONPATH:+:$PYTHONPATH}}}}"
         self.prefix = f"set -euo pipefail; export {path}; "
-        self.store = factory.store
+        # Flags, each quoted by the rule that hands them on.
+        self.store = ["--store", factory.store, *(["--cache", factory.cache] if bucket_of(factory.store) else [])]
         self.results = f"results/{factory.name}"
         self.logs = f"{self.results}/logs/{{checkpoint}}"
         self._receipts = f"{self.results}/receipts/{{checkpoint}}"
@@ -116,21 +123,13 @@ class Plan:
         """Release folder of a checkpoint."""
         return f"{self.results}/release/{{checkpoint}}"
 
-    @staticmethod
-    def artifact_of(wildcards: Wildcards, input: Any) -> str:  # noqa: A002  (snakemake's name)
-        """Folder of the manifest among a job's inputs."""
-        return str(Path(input.manifest).parent)
-
     def releases(self) -> list[str]:
         """What every release folder must hold: the list of its files."""
         return [f"{self.release()}/release.json".format(checkpoint=name) for name in self.factory.checkpoints]
 
     def one_of(self, wildcard: str) -> str:
         """Regular expression of the values that {checkpoint} or {variant} has in this matrix."""
-        checkpoints = self.factory.checkpoints.values()
-        names = {checkpoint.name for checkpoint in checkpoints}
-        if wildcard == "variant":
-            names = {variant.name for checkpoint in checkpoints for variant in checkpoint.variants}
+        names = set(self.factory.checkpoints) if wildcard == "checkpoint" else {name for _, name in self._variants}
         return "|".join(map(re.escape, sorted(names)))
 
     def all_receipts(self, stage: str) -> list[str]:
@@ -189,7 +188,7 @@ class Plan:
         return [path for stage in stages for path in self.all_receipts(stage)]
 
     def report_inputs(self) -> list[str]:
-        """Every receipt of a run: of each checkpoint what its variants share, then each variant's."""
+        """Every receipt of a run but those of releases: what its variants share, then each variant's."""
         paths = []
         for name, checkpoint in self.factory.checkpoints.items():
             variants = checkpoint.variants
@@ -198,7 +197,7 @@ class Plan:
             names += ["tables", *map(_weights_of, variants)]
             names += [f"{variant.name}/{stage}" for variant in variants for stage in PER_VARIANT]
             names += [f"{variant.name}/lint" for variant in variants if variant.target == "inf2"]
-            paths += [self.receipt(one).format(checkpoint=name) for one in (*names, "package")]
+            paths += [self.receipt(one).format(checkpoint=name) for one in names]
         return list(dict.fromkeys(paths))
 
     def found(self, wildcards: Wildcards) -> list[tuple[str, int, int]]:
@@ -214,18 +213,9 @@ class Plan:
         make: Callable[[Wildcards], dict[str, Any]] = getattr(self, f"_{stage}")
         return lambda wildcards: canonical_json(make(wildcards)).decode()
 
-    def mem_mb(self, stage: str) -> Callable[[Wildcards], int]:
-        """The function that gives a job's memory, in MB."""
-        if stage in memory.OF_VARIANT:
-            of_variant = memory.OF_VARIANT[stage]
-            return lambda wildcards: of_variant(self.checkpoint(wildcards).load_geometry(), self.variant(wildcards))
-        of_checkpoint = memory.OF_CHECKPOINT[stage]
-        return lambda wildcards: of_checkpoint(self.checkpoint(wildcards).load_geometry())
-
-    def neuroncores(self, wildcards: Wildcards) -> int:
-        """NeuronCores that a job holds: each belongs to one process at a time."""
-        variant = self.variant(wildcards)
-        return variant.tp if variant.target == "inf2" else 0
+    def geometry(self, wildcards: Wildcards) -> Geometry:
+        """The shape of the checkpoint a job works on."""
+        return self._geometries[wildcards.checkpoint]
 
     def checkpoint(self, wildcards: Wildcards) -> Checkpoint:
         """The checkpoint a job works on."""
@@ -233,7 +223,7 @@ class Plan:
 
     def variant(self, wildcards: Wildcards) -> Variant:
         """The variant a job works on."""
-        return self.checkpoint(wildcards).variant(wildcards.variant)
+        return self._variants[wildcards.checkpoint, wildcards.variant]
 
     def _fetch(self, wildcards: Wildcards) -> dict[str, Any]:
         keys = {"source", "geometry", "licence", "files", "template_sha256"}
@@ -244,7 +234,9 @@ class Plan:
         return self.variant(wildcards).model_dump(mode="json", include=keys)
 
     def _weights(self, wildcards: Wildcards) -> dict[str, Any]:
-        return {"dtype": wildcards.dtype, "tp": int(wildcards.tp), "target": wildcards.target}
+        # Bfloat16 weights may be in pieces, by target; float32 ones never are.
+        target = wildcards.target if wildcards.dtype == "bfloat16" else "any"
+        return {"dtype": wildcards.dtype, "tp": int(wildcards.tp), "target": target}
 
     def _tables(self, _: Wildcards) -> dict[str, Any]:
         return {}
@@ -255,12 +247,13 @@ class Plan:
     def _compile(self, wildcards: Wildcards) -> dict[str, Any]:
         variant = self.variant(wildcards)
         keys = _NEURON_POINT if variant.target == "inf2" else {"target"}
-        return variant.model_dump(mode="json", include=keys)
+        flags = canonical_flags(variant.target, variant.flags)
+        return variant.model_dump(mode="json", include=keys) | {"flags": flags}
 
     def _assemble(self, wildcards: Wildcards) -> dict[str, Any]:
         return {
             "checkpoint": wildcards.checkpoint,
-            "variant": self.variant(wildcards).model_dump(mode="json"),
+            "variant": self.variant(wildcards).model_dump(mode="json", exclude={"flags"}),
         }
 
     def _prompts(self, wildcards: Wildcards) -> dict[str, Any]:
@@ -268,7 +261,7 @@ class Plan:
         return {
             "kv_max": int(wildcards.kv_max),
             "kv_bucket": int(wildcards.kv_bucket),
-            "window": self.checkpoint(wildcards).load_geometry().sliding_window,
+            "window": self._geometries[wildcards.checkpoint].sliding_window,
             "count": parity.prompts,
             "max_new": parity.max_new,
             "heldout_tokens": parity.heldout_tokens,

@@ -191,7 +191,7 @@ def build_artifact(folder: Path, model: Any, variant: Point) -> Path:
         text_config: dict[str, Any] = model.config.to_dict()
         write_checkpoint(checkpoint, text_config, text_tensors(model) | traps(text_config))
     receipts = stages(fetched(checkpoint, store), store, variant)
-    assemble.work(job(AssembleRecipe(checkpoint="random", variant=variant), store, **receipts), build)
+    assemble.build(job(AssembleRecipe(checkpoint="random", variant=variant), store, **receipts), build)
     return build / "variants" / variant.name
 
 

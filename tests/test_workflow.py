@@ -88,7 +88,8 @@ def sentence(done: subprocess.CompletedProcess[str]) -> str:
 
 def test_the_real_matrix_is_planned_whole_with_nothing_fetched(workflow: Workflow) -> None:
     assert workflow.planned("--configfile", str(VARIANTS)) == {
-        "fetch": 3,
+        "fetch": 1,
+        "fetch_here": 2,  # a folder of this machine
         "tables": 3,
         "weights": 4,  # E2B at tp 1 and tp 2, the others at tp 2
         "prompts": 5,  # 512-128 and 2048-512 of E2B and E4B, 256-64 of 12B
@@ -97,8 +98,8 @@ def test_the_real_matrix_is_planned_whole_with_nothing_fetched(workflow: Workflo
         "lint": 13,
         "compile": 13,
         "assemble": 13,
-        "parity": 13,
-        "bench": 13,
+        "parity_inf2": 13,
+        "bench_inf2": 13,
         "package": 3,
         "summary": 1,
         "report": 1,
@@ -180,6 +181,28 @@ def test_a_release_that_was_deleted_is_laid_out_again(finished: Workflow) -> Non
     assert set(finished.planned("--configfile", str(SMOKE))) == {"package", "report"}
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy in which two variants were built; its configuration is pair.yaml."""
+    workflow = copied(tmp_path_factory.mktemp("pair") / "repo")
+    given = yaml.safe_load(SMOKE.read_text())
+    given["checkpoints"]["demo"]["variants"].append({"name": "other", "kv_max": 128, "kv_bucket": 32, "batch": 2})
+    config = workflow.folder / "pair.yaml"
+    config.write_text(yaml.safe_dump(given))
+    workflow.finish(config)
+    return workflow.folder
+
+
+def test_another_flag_reruns_one_variant_from_its_compile_on(pair: Path) -> None:
+    given = yaml.safe_load((pair / "pair.yaml").read_text())
+    given["checkpoints"]["demo"]["variants"][1]["flags"] = ["xla_cpu_prefer_vector_width=256"]
+    config = pair / "flag.yaml"
+    config.write_text(yaml.safe_dump(given))
+    assert Workflow(pair).planned("--configfile", str(config)) == dict.fromkeys(
+        ("compile", "assemble", "parity", "bench", "package", "summary", "report"), 1
+    )
+
+
 def test_another_epsilon_reruns_parity_and_what_follows(finished: Workflow) -> None:
     given = yaml.safe_load(SMOKE.read_text())
     given["parity"]["bfloat16_epsilon"] = 0.25
@@ -206,9 +229,9 @@ def test_a_rule_watches_all_that_its_stage_keys_on() -> None:
 
 
 def test_rules_are_short_and_in_one_order() -> None:
-    order = ["input", "output", "log", "threads", "resources", "params", "message", "shell"]
+    order = ["input", "output", "log", "wildcard_constraints", "threads", "resources", "params", "message", "shell"]
     for path in ROOT.glob("*/*.smk"):
-        for rule in re.split(r"^rule ", path.read_text(), flags=re.M)[1:]:
+        for rule in re.split(r"^(?:use )?rule ", path.read_text(), flags=re.M)[1:]:
             assert len(rule.strip().splitlines()) <= 30, rule
             directives = re.findall(r"^    (\w+):", rule, re.M)
             assert directives == [name for name in order if name in directives], rule

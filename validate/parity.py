@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ledger.digest import sha256_file
 from ledger.errors import BadInput, GateFailed, run_cli
-from ledger.flags import Parser
 from ledger.stage import Job, Outcome, run_stage, say
+from recipes.artifact import laid_out
 from serve.engine import Engine
 from serve.errors import ServeError
 from serve.manifest import MANIFEST
@@ -64,7 +64,7 @@ def neuron_host() -> dict[str, Any]:
 
 
 def work(job: Job[Recipe], folder: Path) -> Outcome:
-    """The stage: artifact, prompt set and oracle in; passed or failed out, with every difference named."""
+    """The artifact in `folder`, prompt set and oracle in; passed or failed out, with every difference named."""
     require_clean_process()
     asked = PromptSet.model_validate(job.store.read_json(job.inputs["prompts"].outputs["prompts.json"]))
     oracle = Oracle.model_validate(job.store.read_json(job.inputs["oracle"].outputs["oracle.json"]))
@@ -96,22 +96,24 @@ def work(job: Job[Recipe], folder: Path) -> Outcome:
     )
 
 
+def stage(job: Job[Recipe]) -> Outcome:
+    """`work` on the artifact that the receipt of assemble tells of."""
+    with laid_out(job.inputs["assemble"], job.store) as folder:
+        return work(job, folder)
+
+
 def main() -> int:
     """`python -m validate.parity`: a stage where --recipe is given, else the command for own prompts."""
     if not any(flag.split("=")[0] == "--recipe" for flag in sys.argv[1:]):
         code = parity_cli.main(sys.argv[1:])
         require_clean_process()
         return code
-    parser = Parser("parity", add_help=False)
-    parser.add_argument("--artifact", required=True, type=Path, metavar="DIR", help="the variant's folder")
-    flags, rest = parser.parse_known_args()
     return run_stage(
         "parity",
         Recipe,
-        lambda job: work(job, flags.artifact),
+        stage,
         modules=("validate.parity",),
         packages=("numpy", "jaxlib", "ml_dtypes", "pydantic"),
-        argv=rest,
     )
 
 

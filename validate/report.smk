@@ -4,13 +4,14 @@
 rule report:
     input:
         plan.report_inputs(),
+        local(plan.all_receipts("package")),
     output:
-        f"{plan.results}/report.html",
+        local(f"{plan.results}/report.html"),
     log:
         f"{plan.results}/logs/report.log",
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2048,
         runtime=5,
     params:
         code=plan.code["report"],
@@ -18,4 +19,4 @@ rule report:
     message:
         "report"
     shell:
-        "python -m validate.report --out {output} --store {params.store:q} {input} 2>&1 | tee {log}"
+        "python -m validate.report --out {output} {params.store:q} {input} 2>&1 | tee {log}"

@@ -10,7 +10,7 @@ rule prompts:
         f"{plan.logs}/prompts/{{kv_max}}-{{kv_bucket}}.log",
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2048,
         runtime=10,
     params:
         recipe=plan.recipe("prompts"),
@@ -20,7 +20,7 @@ rule prompts:
         "prompts {wildcards.checkpoint} {wildcards.kv_max}-{wildcards.kv_bucket}"
     shell:
         "python -m validate.prompts --recipe {params.recipe:q} --input fetch={input.fetch}"
-        " --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        " {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule oracle:
@@ -31,9 +31,9 @@ rule oracle:
         plan.receipt("oracle/{kv_max}-{kv_bucket}"),
     log:
         f"{plan.logs}/oracle/{{kv_max}}-{{kv_bucket}}.log",
-    threads: 1
+    threads: queues.cores("oracle")
     resources:
-        mem_mb=plan.mem_mb("oracle"),
+        mem_mb=queues.mem_mb("oracle"),
         runtime=600,
     params:
         recipe=plan.recipe("oracle"),
@@ -44,75 +44,87 @@ rule oracle:
     shell:
         "python -m validate.oracle --recipe {params.recipe:q}"
         " --input fetch={input.fetch} --input prompts={input.prompts}"
-        " --threads {threads} --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        " --threads {threads} {params.store:q} --out {output} 2>&1 | tee {log}"
 
 
 rule parity:
     input:
         assemble=plan.receipt("{variant}/assemble"),
-        manifest=f"{plan.artifact()}/manifest.json",
         oracle=plan.of_size("oracle"),
         prompts=plan.of_size("prompts"),
     output:
         plan.receipt("{variant}/parity"),
     log:
         f"{plan.logs}/{{variant}}/parity.log",
-    threads: 1
+    wildcard_constraints:
+        checkpoint=queues.of_target("cpu"),
+    threads: queues.cores("parity")
     resources:
-        mem_mb=plan.mem_mb("parity"),
-        neuroncores=plan.neuroncores,
+        mem_mb=queues.mem_mb("parity"),
+        inf2=queues.inf2,
+        gres=queues.gres,
         runtime=600,
     params:
         recipe=plan.recipe("parity"),
         code=plan.code["parity"],
         store=plan.store,
-        artifact=plan.artifact_of,
     message:
         "parity {wildcards.checkpoint} {wildcards.variant}"
     shell:
         "python -m validate.parity --recipe {params.recipe:q}"
         " --input assemble={input.assemble} --input oracle={input.oracle} --input prompts={input.prompts}"
-        " --artifact {params.artifact:q} --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        " {params.store:q} --out {output} 2>&1 | tee {log}"
+
+
+use rule parity as parity_inf2 with:
+    wildcard_constraints:
+        checkpoint=queues.of_target("inf2"),
 
 
 rule bench:
     input:
         fetch=plan.receipt("fetch"),
         assemble=plan.receipt("{variant}/assemble"),
-        manifest=f"{plan.artifact()}/manifest.json",
         parity=plan.receipt("{variant}/parity"),
     output:
         plan.receipt("{variant}/bench"),
     log:
         f"{plan.logs}/{{variant}}/bench.log",
-    threads: workflow.cores or 1  # all of them: nothing runs beside a measurement
+    wildcard_constraints:
+        checkpoint=queues.of_target("cpu"),
+    threads: queues.cores("bench", workflow.resource_settings.cores)  # all of this machine: nothing runs beside a measurement
     resources:
-        mem_mb=plan.mem_mb("bench"),
-        neuroncores=plan.neuroncores,
+        mem_mb=queues.mem_mb("bench"),
+        inf2=queues.inf2,
+        gres=queues.gres,
         runtime=120,
     params:
         recipe=plan.recipe("bench"),
         code=plan.code["bench"],
         store=plan.store,
-        artifact=plan.artifact_of,
     message:
         "bench {wildcards.checkpoint} {wildcards.variant}"
     shell:
         "python -m validate.bench.stage --recipe {params.recipe:q}"
         " --input fetch={input.fetch} --input assemble={input.assemble} --input parity={input.parity}"
-        " --artifact {params.artifact:q} --store {params.store:q} --out {output} 2>&1 | tee {log}"
+        " {params.store:q} --out {output} 2>&1 | tee {log}"
+
+
+use rule bench as bench_inf2 with:
+    wildcard_constraints:
+        checkpoint=queues.of_target("inf2"),
 
 
 rule summary:
     input:
         plan.summary_inputs(),
     output:
-        f"{plan.results}/summary.json",
+        local(f"{plan.results}/summary.json"),
     log:
         f"{plan.results}/logs/summary.log",
     threads: 1
     resources:
-        mem_mb=500,
+        mem_mb=2048,
         runtime=5,
     params:
         code=plan.code["summary"],

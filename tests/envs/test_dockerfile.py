@@ -7,6 +7,7 @@ of it); no parser of the locked environment knows the format.
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,13 +83,14 @@ def test_the_labels_have_the_pins_of_the_environment(stages: dict[str, Stage], n
     assert {"org.opencontainers.image.title", "org.opencontainers.image.description"} <= labels.keys()
 
 
-@pytest.mark.parametrize("name", ["build", "runtime"])
+@pytest.mark.parametrize("name", ["build", "runtime", "queue", "queue-inf2"])
 def test_it_does_not_run_as_root_and_has_no_health_check(stages: dict[str, Stage], name: str) -> None:
     stage = stages[name]
     assert stage.of("USER") == ["foundry"] and not stage.of("HEALTHCHECK")
     after = [word for word, _ in stage.instructions][[word for word, _ in stage.instructions].index("USER") :]
     assert set(after) <= {"USER", "CMD", "ENTRYPOINT"}
-    assert any("useradd" in text for text in stages["base"].of("RUN"))
+    adds = stages["queue" if name == "queue" else "base"].of("RUN")
+    assert any("useradd --create-home --uid 10001 foundry" in text for text in adds)
 
 
 def test_runtime_has_no_compiler_and_ends_with_the_dependencies(stages: dict[str, Stage]) -> None:
@@ -127,6 +129,25 @@ def test_packages_are_locked_by_hash_and_by_version(stages: dict[str, Stage]) ->
     apt = " ".join(stages["base"].of("RUN"))
     assert f"COPY envs/{APT.name} /tmp/{APT.name}".removeprefix("COPY ") in stages["base"].of("COPY")
     assert f"$(sed 's/#.*//' /tmp/{APT.name})" in apt and "python3.11" in apt
+
+
+@pytest.mark.parametrize("name", ["queue", "queue-inf2"])
+def test_a_job_installs_its_plugin_from_the_image_alone(stages: dict[str, Stage], name: str) -> None:
+    stage = stages[name]
+    variables = dict(re.findall(r"(PIP_\w+)=(\S+)", " ".join(stage.of("ENV"))))
+    assert variables == {"PIP_FIND_LINKS": "/opt/wheels", "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
+    assert "--from=plugin /opt/wheels /opt/wheels" in stage.of("COPY") and stage.of("WORKDIR") == ["/workdir"]
+    (run,) = stages["plugin"].of("RUN")
+    assert "--require-hashes" in run and "--no-deps" in run
+    # The one requirement that it takes from the lock, with its hashes.
+    script = re.match(r"(sed .*?) /tmp/queues.txt", run)
+    assert script
+    taken = subprocess.run(
+        f"{script[1]} envs/queues.txt", shell=True, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    first, *hashes = taken.stdout.splitlines()
+    assert re.fullmatch(r"snakemake-storage-plugin-s3==[\d.]+ \\", first)
+    assert hashes and all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in hashes)
 
 
 def test_keys_are_told_by_their_whole_fingerprint(stages: dict[str, Stage]) -> None:

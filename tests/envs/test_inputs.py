@@ -29,12 +29,22 @@ _DISTRIBUTION = {
 }
 _OURS = ("config", "ledger", "recipes", "validate", "publish", "serve", "tests")
 # Brought by what is named: httpx by huggingface-hub, markupsafe by jinja2, cryptography and sigstore by model-signing,
-# packageurl by cyclonedx-python-lib, the rest by pydantic and fastapi.
+# packageurl by cyclonedx-python-lib, botocore and s3transfer by boto3, the rest by pydantic and fastapi.
 _BROUGHT = {
-    *("cryptography", "httpx", "markupsafe", "packageurl", "pydantic_core", "sigstore", "starlette"),
-    "typing_extensions",
+    *("botocore", "cryptography", "httpx", "markupsafe", "packageurl", "pydantic_core", "s3transfer", "sigstore"),
+    *("starlette", "typing_extensions"),
 }
 _CPU_ONLY = {"jaxlib"}
+
+
+class _Run(ast.NodeTransformer):
+    """Leaves of a tree what runs."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        """Drop `if TYPE_CHECKING`."""
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return None
+        return self.generic_visit(node)
 
 
 def _pins(name: str) -> dict[str, Pin]:
@@ -42,10 +52,10 @@ def _pins(name: str) -> dict[str, Pin]:
 
 
 def _imported(*folders: str) -> set[str]:
-    """Distributions of every import in these folders, wherever it stands, by the syntax tree."""
+    """Distributions of every import in these folders, wherever it stands but for the type checker's, by the tree."""
     found: set[str] = set()
     for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_Run().visit(ast.parse(path.read_text(encoding="utf-8")))):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

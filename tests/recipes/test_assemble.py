@@ -13,6 +13,7 @@ from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.stage import Outcome
 from ledger.store import Store
+from recipes import artifact as artifacts
 from recipes import assemble
 from recipes.assemble import AssembleRecipe
 from serve.manifest import GRAPHS, Manifest, verify
@@ -56,7 +57,7 @@ def build(folder: Path, name: str = "tp2") -> Path:
     """Assemble the variant `name` below `folder`; returns its folder."""
     store = Store(folder / "store")
     recipe = AssembleRecipe(checkpoint="gemma", variant=point(44, 8, tp=2, name=name))
-    outcome = assemble.work(job(recipe, store, **receipts(store)), folder / "build")
+    outcome = assemble.build(job(recipe, store, **receipts(store)), folder / "build")
     artifact = folder / "build" / "variants" / name
     assert store.path(outcome.outputs["manifest.json"]).read_bytes() == (artifact / "manifest.json").read_bytes()
     return artifact
@@ -129,7 +130,7 @@ def test_the_manifest_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert files(path.parent) == OWN - {"manifest.json"}
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(assemble, "write_bytes", complete)
+    monkeypatch.setattr(artifacts, "write_bytes", complete)
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path)
     assert not (tmp_path / "build" / "variants" / "tp2" / "manifest.json").exists()
@@ -153,15 +154,27 @@ def test_the_command_line_takes_the_build_folder(tmp_path: Path, monkeypatch: py
     assert manifest.exists()
 
 
-@pytest.mark.parametrize(
-    ("argv", "sentence"),
-    [([], "assemble: the following arguments are required: --build"), (["--build", "file"], "--build: file is a file")],
-)
-def test_a_missing_or_wrong_build_flag_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], sentence: str
-) -> None:
+def test_without_a_build_folder_the_manifest_alone_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    artifact = build(tmp_path / "filled")
+    store = Store(tmp_path / "store")
+    recipe = AssembleRecipe(checkpoint="gemma", variant=point(44, 8, tp=2, name="tp2"))
+    argv = ["assemble", "--recipe", recipe.model_dump_json(), "--store", str(store.root)]
+    for name, given in receipts(store).items():
+        given.write(tmp_path / f"{name}.json")
+        argv += ["--input", f"{name}={tmp_path / name}.json"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [*argv, "--out", "out.json"])
+    before = {path for path in tmp_path.iterdir() if path.is_dir()}
+    assert assemble.main() == 0
+    assert {path for path in tmp_path.iterdir() if path.is_dir()} == before
+    made = Receipt.read(tmp_path / "out.json").outputs
+    assert made.keys() == {"manifest.json"}
+    assert store.path(made["manifest.json"]).read_bytes() == (artifact / "manifest.json").read_bytes()
+
+
+def test_a_wrong_build_flag_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    monkeypatch.setattr("sys.argv", ["assemble", *argv])
-    with pytest.raises(BadInput, match=sentence):
+    monkeypatch.setattr("sys.argv", ["assemble", "--build", "file"])
+    with pytest.raises(BadInput, match="--build: file is a file"):
         assemble.main()

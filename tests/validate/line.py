@@ -142,5 +142,5 @@ class Line:
 
     def _assembled(self, name: str, receipts: dict[str, Receipt]) -> Path:
         recipe = AssembleRecipe(checkpoint="random", variant=self._point)
-        assemble.work(build.job(recipe, self._store, **receipts), self._folder / name)
+        assemble.build(build.job(recipe, self._store, **receipts), self._folder / name)
         return self._folder / name / "variants" / self._point.name

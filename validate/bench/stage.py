@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ledger.digest import digest_json
 from ledger.errors import BadInput, run_cli
-from ledger.flags import Parser
 from ledger.stage import Job, Outcome, run_stage
+from recipes.artifact import laid_out
 from serve.errors import ServeError
 from serve.manifest import MANIFEST, Manifest, Point
 from serve.tensorfile import NUMPY
@@ -130,18 +130,20 @@ def work(job: Job[Recipe], artifact: Path) -> Outcome:
     return Outcome(facts=facts, measured=measured)
 
 
+def stage(job: Job[Recipe]) -> Outcome:
+    """`work` on the artifact that the receipt of assemble tells of."""
+    with laid_out(job.inputs["assemble"], job.store) as folder:
+        return work(job, folder)
+
+
 def main() -> int:
-    """`python -m validate.bench.stage`, a stage; --artifact says which folder."""
-    parser = Parser("bench", add_help=False)
-    parser.add_argument("--artifact", required=True, type=Path, metavar="DIR", help="the variant's folder")
-    flags, rest = parser.parse_known_args()
+    """`python -m validate.bench.stage`, a stage."""
     return run_stage(
         "bench",
         Recipe,
-        lambda job: work(job, flags.artifact),
+        stage,
         modules=("validate.bench.stage",),
         packages=("numpy", "jaxlib", "torch", "transformers"),
-        argv=rest,
     )
 
 

@@ -63,7 +63,7 @@ def neuron_artifact_of(random_model: Any, tmp_path_factory: pytest.TempPathFacto
         assert compiled.verdict != "failed", f"{compiled.message}: {compiled.facts}"
         recipe = AssembleRecipe(checkpoint="random", variant=variant)
         receipts = receipts | {"compile": receipt("compile", compiled)}
-        assemble.work(job(recipe, store, **receipts), folder / "build")
+        assemble.build(job(recipe, store, **receipts), folder / "build")
         return folder / "build" / "variants" / variant.name
 
     @cache

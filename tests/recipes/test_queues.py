@@ -1,0 +1,119 @@
+"""What jobs ask for, against the plugin's own table of containers; which rule has a job, by matching whole paths."""
+
+from __future__ import annotations
+
+import ast
+import re
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.loading import load
+from config.models import Factory
+from ledger.errors import BadInput
+from ledger.sources import ROOT
+from recipes.queues import Queues, container, pairs
+from recipes.workflow import Plan, Wildcards
+
+_PLUGINS = ROOT / ".venv" / "queues" / "lib" / "python3.11" / "site-packages"
+_TABLE = _PLUGINS / "snakemake_executor_plugin_aws_batch" / "constant.py"
+_names = st.text("ab.-1", min_size=1, max_size=3)
+
+
+def of(checkpoint: str, variant: str = "") -> Wildcards:
+    return cast("Wildcards", SimpleNamespace(checkpoint=checkpoint, variant=variant))
+
+
+@pytest.fixture(scope="module")
+def real() -> Queues:
+    return Queues(Plan(load(ROOT / "config" / "variants.yaml")))
+
+
+@pytest.mark.skipif(not _TABLE.exists(), reason="snakemake's plugins are not installed: make queues")
+@given(mb=st.integers(1, 122_880), cores=st.sampled_from([1, 2, 4, 8, 16]))
+def test_every_container_is_one_that_the_plugin_lets_through(mb: int, cores: int) -> None:
+    tree = ast.parse(_TABLE.read_text())
+    table: dict[int, list[int]] = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+    )
+    has, memory = container(mb, cores)
+    assert has in table[memory]
+    assert (has, memory) == min(
+        (one, size) for size, accepted in table.items() for one in accepted if size >= mb and one >= cores
+    )
+
+
+def test_a_job_that_no_container_holds_says_what_it_needs() -> None:
+    assert container(200_000) == (16, 200_000)
+
+
+def test_a_device_compile_does_not_start_beside_another_on_a_host_of_64_gb(real: Queues) -> None:
+    job = of("gemma-4-e2b-it", "slim")
+    assert 2 * real.mem_mb("compile")(job) > 64_000
+    assert (real.mem_mb("compile")(job), real.cores("compile")(job)) == (61_440, 8)
+
+
+def test_a_measurement_has_the_cores_of_its_recipe_or_the_whole_machine() -> None:
+    small = Queues(Plan(load(ROOT / "config" / "smoke.yaml")))
+    job = of("demo", "128-32")
+    assert (small.cores("bench")(job), small.cores("bench", 64)(job), small.cores("parity")(job)) == (2, 64, 1)
+
+
+def test_only_target_inf2_holds_neuroncores(real: Queues) -> None:
+    assert (real.inf2(of("gemma-4-e2b-it", "tp2-slim")), real.gres(of("gemma-4-e2b-it", "tp2-slim"))) == (
+        2,
+        "neuroncore:2",
+    )
+    small = Queues(Plan(load(ROOT / "config" / "smoke.yaml")))
+    assert (small.inf2(of("demo", "128-32")), small.gres(of("demo", "128-32"))) == (0, None)
+
+
+def test_a_name_that_is_cpu_here_and_inf2_there_is_in_one_rule_each() -> None:
+    factory = load(ROOT / "config" / "demo-inf2.yaml")
+    checkpoint = factory.checkpoints["demo"]
+    ours = checkpoint.variants[0].model_copy(update={"target": "cpu", "builder": "xla", "kv": "device"})
+    other = checkpoint.model_copy(update={"name": "other", "variants": (ours,)})
+    queues = Queues(Plan(factory.model_copy(update={"checkpoints": {"demo": checkpoint, "other": other}})))
+    for target, expected in {
+        "cpu": {("other", ours.name)},
+        "inf2": {("demo", v.name) for v in checkpoint.variants},
+    }.items():
+        pattern = re.compile(rf"receipts/({queues.of_target(target)})/([^/]+)/parity\.json")
+        asked = {(c, v.name) for c in ("demo", "other") for v in checkpoint.variants}
+        assert {(c, v) for c, v in asked if pattern.fullmatch(f"receipts/{c}/{v}/parity.json")} == expected
+
+
+@given(chosen=st.frozensets(st.tuples(_names, _names), max_size=5), asked=st.tuples(_names, _names))
+def test_a_constraint_lets_in_the_chosen_pairs_and_no_other(
+    chosen: frozenset[tuple[str, str]], asked: tuple[str, str]
+) -> None:
+    pattern = re.compile(rf"receipts/({pairs(chosen)})/([^/]+)/parity\.json")
+    for pair in {asked, *chosen}:
+        assert bool(pattern.fullmatch("receipts/{}/{}/parity.json".format(*pair))) == (pair in chosen)
+
+
+def test_folders_of_this_machine_are_fetched_here(real: Queues) -> None:
+    here, there = (re.compile(real.of_source(here=here)) for here in (True, False))
+    assert there.fullmatch("gemma-4-e2b-it") and here.fullmatch("gemma-4-12b-it")
+    assert not here.fullmatch("gemma-4-e2b-it") and not there.fullmatch("gemma-4-12b-it")
+
+
+def _stored(store: str, usage: set[Any], provider: str | None) -> Queues:
+    smoke = load(ROOT / "config" / "smoke.yaml").model_dump() | {"store": store}
+    storage = SimpleNamespace(default_storage_provider=provider, shared_fs_usage=usage)
+    return Queues(Plan(Factory.model_validate(smoke)), storage)
+
+
+def test_a_folder_as_store_is_refused_where_no_job_sees_it() -> None:
+    with pytest.raises(BadInput, match=r"store is 'results/store'; accepted .*: s3://BUCKET/PREFIX"):
+        _stored("results/store", set(), "s3")
+
+
+def test_in_a_bucket_there_is_no_folder_of_links() -> None:
+    queues = _stored("s3://bucket/store", set(), "s3")
+    assert (queues.build, queues.manifest) == ([], {})
