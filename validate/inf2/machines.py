@@ -1,0 +1,129 @@
+"""Machines as EC2 tells of them: found by their tags, looked at, terminated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from validate.inf2.refusals import code_of
+
+if TYPE_CHECKING:
+    from types_boto3_ec2.client import EC2Client
+    from types_boto3_ec2.type_defs import FilterTypeDef
+
+    from validate.inf2.clients import Clients
+
+RUNS = "neff-foundry:runs"
+RUN = "neff-foundry:run"
+ATTEMPT = "neff-foundry:attempt"
+DEADLINE = "neff-foundry:deadline"
+WHO = "neff-foundry:who"
+
+ALIVE = ("pending", "running", "stopping", "stopped")
+# Codes of StateReason with which AWS itself has taken the machine; any other end was the machine's or a person's own.
+_TAKEN = (
+    "Server.SpotInstanceTermination",
+    "Server.SpotInstanceShutdown",
+    "Server.InsufficientInstanceCapacity",
+    "Server.InternalError",
+    "Server.ScheduledStop",
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine; `reason` is the code with which it ended, empty while it lives."""
+
+    region: str
+    id: str
+    state: str
+    reason: str
+    tags: dict[str, str]
+    kind: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may still cost something."""
+        return self.state in ALIVE
+
+    @property
+    def works(self) -> bool:
+        """Whether it runs, or is about to; one that was stopped only costs."""
+        return self.state in ("pending", "running")
+
+    @property
+    def taken(self) -> bool:
+        """Whether AWS took it back."""
+        return self.reason in _TAKEN
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt it was asked for in; 0 when it does not tell."""
+        text = self.tags.get(ATTEMPT, "")
+        return int(text) if text.isdecimal() else 0
+
+
+class Machines:
+    """All machines of a place for runs, or of one run, in any region."""
+
+    def __init__(self, clients: Clients, runs: str, run: str | None = None) -> None:
+        self._clients = clients
+        self._filters: list[FilterTypeDef] = [{"Name": f"tag:{RUNS}", "Values": [runs]}]
+        if run:
+            self._filters.append({"Name": f"tag:{RUN}", "Values": [run]})
+
+    def alive(self, region: str) -> list[Machine]:
+        """Those that may still cost something."""
+        states: FilterTypeDef = {"Name": "instance-state-name", "Values": list(ALIVE)}
+        return list(_described(self._clients.ec2(region), region, Filters=[*self._filters, states]))
+
+    def look(self, region: str, instance: str) -> Machine | None:
+        """One machine, however it is; None when EC2 does not know it (any more, or yet)."""
+        try:
+            return next(_described(self._clients.ec2(region), region, InstanceIds=[instance]), None)
+        except ClientError as error:
+            if code_of(error).startswith("InvalidInstanceID"):
+                return None
+            raise
+
+    def terminate(self, region: str, instances: Sequence[str]) -> None:
+        """Terminate them; one that is gone already is no error."""
+        for instance in instances:
+            try:
+                self._clients.ec2(region).terminate_instances(InstanceIds=[instance])
+            except ClientError as error:
+                if not code_of(error).startswith("InvalidInstanceID"):
+                    raise
+
+    def cancel_requests(self, region: str) -> list[str]:
+        """Cancel the spot requests that are still open; their ids."""
+        ec2 = self._clients.ec2(region)
+        ids = self.requests(region)
+        if ids:
+            ec2.cancel_spot_instance_requests(SpotInstanceRequestIds=ids)
+        return ids
+
+    def requests(self, region: str) -> list[str]:
+        """Ids of the spot requests that may still become a machine."""
+        states: FilterTypeDef = {"Name": "state", "Values": ["open"]}
+        pages = self._clients.ec2(region).get_paginator("describe_spot_instance_requests")
+        found = pages.paginate(Filters=[*self._filters, states])
+        return [one["SpotInstanceRequestId"] for page in found for one in page["SpotInstanceRequests"]]
+
+
+def _described(ec2: EC2Client, region: str, **which: Any) -> Iterator[Machine]:
+    for page in ec2.get_paginator("describe_instances").paginate(**which):
+        for reservation in page["Reservations"]:
+            for found in reservation["Instances"]:
+                state = found["State"]["Name"]
+                yield Machine(
+                    region=region,
+                    id=found["InstanceId"],
+                    state=state,
+                    reason=(found.get("StateReason") or {}).get("Code", "") if state not in ALIVE else "",
+                    tags={tag["Key"]: tag["Value"] for tag in found.get("Tags", ())},
+                    kind=found.get("InstanceType", ""),
+                )

@@ -1,0 +1,94 @@
+"""What is left of runs in every region of a configuration: `python -m validate.inf2 sweep CONFIG ... [--terminate]`.
+
+A machine is a leftover when nobody waits for it any more, which no list can tell; so all of the configuration's are
+listed, with the time at which each ends by itself and whom to ask. --overdue leaves out those that are not past it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from config.cloud import Inf2
+from config.loading import load
+from ledger.errors import BadInput
+from ledger.flags import Parser
+from ledger.stage import say
+from validate.inf2.clients import Clients
+from validate.inf2.clock import Clock
+from validate.inf2.failed import RentFailed
+from validate.inf2.machines import DEADLINE, RUN, WHO, Machine, Machines
+from validate.inf2.refusals import AWS_ERRORS, hopeless, sentence
+
+
+def main(argv: Sequence[str], clients: Clients | None = None, clock: Clock | None = None) -> int:
+    """List machines and open spot requests, and end them with --terminate.
+
+    RentFailed when a region did not answer, as it may hold some; BadInput for a configuration without `inf2`.
+    """
+    parser = Parser("validate.inf2 sweep", (__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "config",
+        nargs="+",
+        type=Path,
+        metavar="CONFIG",
+        help="a configuration with a section inf2, merged as snakemake does",
+    )
+    parser.add_argument("--terminate", action="store_true", help="terminate the machines, cancel the requests")
+    parser.add_argument("--overdue", action="store_true", help="only machines that are past their own deadline")
+    flags = parser.parse_args(argv)
+    cloud = section(*flags.config)
+    machines = Machines(clients or Clients(), cloud.runs)
+    now = (clock or Clock()).now()
+    silent = [name for name in cloud.regions if not _swept(name, machines, now, flags.terminate, flags.overdue)]
+    if silent:
+        raise RentFailed(f"{', '.join(silent)}: AWS does not answer; accepted: the same command later")
+    return 0
+
+
+def section(*config: Path) -> Inf2:
+    """The section `inf2` of a configuration; BadInput when it has none."""
+    cloud = load(*config).inf2
+    if cloud is None:
+        raise BadInput(
+            f"{' and '.join(map(str, config))}: inf2 is missing; accepted: a section as in config/defaults.yaml"
+        )
+    return cloud
+
+
+def _swept(region: str, machines: Machines, now: float, terminate: bool, overdue: bool) -> bool:
+    """Whether the region has answered, and what was to be ended is ended."""
+    try:
+        found = [one for one in machines.alive(region) if not overdue or is_overdue(one, now)]
+        requests = [] if overdue else machines.requests(region)
+        for one in found:
+            late = ", overdue" if is_overdue(one, now) else ""
+            tags = one.tags
+            say(
+                f"{region} {one.id} {one.kind} {one.state}: run {tags.get(RUN, '?')[:12]} of {tags.get(WHO, '?')}, "
+                f"ends at {tags.get(DEADLINE, '?')}{late}"
+            )
+        for request in requests:
+            say(f"{region} {request}: a spot request that is open")
+        if not found and not requests:
+            say(f"{region}: nothing is left")
+        if terminate:
+            machines.terminate(region, [one.id for one in found])
+            if requests:
+                machines.cancel_requests(region)
+            if found or requests:
+                say(f"{region}: terminated {len(found)}, cancelled {len(requests)}")
+    except AWS_ERRORS as error:
+        if hopeless(error):
+            raise sentence(error, f"a list of the machines in {region}") from None
+        return False
+    return True
+
+
+def is_overdue(machine: Machine, now: float) -> bool:
+    """Whether a machine should have ended by itself; one without a readable deadline should."""
+    try:
+        return now > datetime.fromisoformat(machine.tags.get(DEADLINE, "")).astimezone(UTC).timestamp()
+    except ValueError:
+        return True
