@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ledger.store import Store
+from recipes.hub.findings import Upstream
 from validate.report import gaps, graph, matrix, plots, theme, versions
 from validate.report.full import Full
 from validate.report.run import Run
@@ -54,8 +55,8 @@ class Section:
     digests: list[versions.Digest]
 
 
-def page(run: Run, store: Store, full: Full | None = None) -> str:
-    """The HTML of a run; `store` is where its oracles are."""
+def page(run: Run, store: Store, full: Full | None = None, upstream: Upstream | None = None) -> str:
+    """The HTML of a run; `store` is where its oracles are, `upstream` what the Hub had beside the pinned commits."""
     sections = [_section(run, name, store, f"c{number}") for number, name in enumerate(run.checkpoints)]
     packages, host = versions.versions(run)
     environment = Environment(
@@ -77,6 +78,7 @@ def page(run: Run, store: Store, full: Full | None = None) -> str:
         host=host,
         hosts=versions.hosts(run),
         full=full,
+        upstream=upstream,
         css=(_FOLDER / "page.css").read_text(),
     )
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from recipes.hub.findings import Upstream
 from tests.validate.report.made import EXEMPT, MISMATCH, Made, finished
 
 
@@ -25,11 +26,11 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return made
 
 
-def report(made: Made, out: Path) -> Path:
+def report(made: Made, out: Path, upstream: Upstream | None = None) -> Path:
     """The page of a made-up run."""
     from ledger.atomic import write_text
     from validate.report.page import page
     from validate.report.run import read
 
-    write_text(out, page(read([made.receipts]), made.store))
+    write_text(out, page(read([made.receipts]), made.store, None, upstream))
     return out

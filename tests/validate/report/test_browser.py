@@ -9,6 +9,7 @@ import pytest
 
 from tests.validate.report.browser import Browser, chromium
 from tests.validate.report.conftest import report
+from tests.validate.report.found import GONE, MOVED, SAME, UNKNOWN, UNWATCHED, upstream
 from tests.validate.report.made import Made
 
 pytestmark = pytest.mark.browser
@@ -40,7 +41,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def pages(whole: Made, broken: Made, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    return {name: report(made, folder / f"{name}.html") for name, made in (("whole", whole), ("broken", broken))}
+    found = upstream(same=SAME, moved=MOVED, gone=GONE, gated=UNKNOWN, own=UNWATCHED)
+    pages = {name: report(made, folder / f"{name}.html") for name, made in (("whole", whole), ("broken", broken))}
+    return pages | {"moved": report(whole, folder / "moved.html", found)}
 
 
 def quiet(browser: Browser, page: Path) -> None:
@@ -51,14 +54,14 @@ def quiet(browser: Browser, page: Path) -> None:
     assert [one["request"]["url"] for one in browser.said("Network.requestWillBeSent")] == [page.resolve().as_uri()]
 
 
-@pytest.mark.parametrize("name", ["whole", "broken"])
+@pytest.mark.parametrize("name", ["whole", "broken", "moved"])
 @pytest.mark.parametrize("width", [1200, 400])
 def test_every_picture_is_drawn_and_nothing_is_said(
     name: str, width: int, browser: Browser, pages: dict[str, Path]
 ) -> None:
     browser.open(pages[name], width)
     pictures: list[dict[str, Any]] = browser.ask(_PICTURES)
-    assert len(pictures) == {"whole": 7, "broken": 6}[name]
+    assert len(pictures) == {"whole": 7, "broken": 6, "moved": 7}[name]
     for one in pictures:
         assert one["width"] > 200, one
         assert one["height"] > 40, one
@@ -73,7 +76,7 @@ def test_every_picture_is_drawn_and_nothing_is_said(
 def test_light_and_dark_differ_and_both_can_be_read(browser: Browser, pages: dict[str, Path]) -> None:
     ratios = {}
     for dark in (False, True):
-        browser.open(pages["whole"], dark=dark)
+        browser.open(pages["moved"], dark=dark)
         colours = [browser.ask(f"getComputedStyle(document.querySelector('{css}')).{key}") for css, key in _TEXTS]
         paper = browser.ask("getComputedStyle(document.body).backgroundColor")
         ratios[dark] = (paper, [contrast(colour, paper) for colour in colours])
@@ -86,6 +89,7 @@ _TEXTS = (
     ("p", "color"),
     (".kicker", "color"),
     (".state.passed", "color"),
+    (".state.open", "color"),
     ("nav a", "color"),
     (".plot text", "fill"),
     (".dag .note", "fill"),

@@ -1,0 +1,1 @@
+"""The workflows of .github: what they say, and their steps on this machine."""
