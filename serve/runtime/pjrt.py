@@ -7,8 +7,9 @@ tests/serve/test_pjrt.py fails with a clear message when an upgrade moves one of
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from types import SimpleNamespace
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,15 @@ def _shape(array: Array) -> SimpleNamespace:
 
 # Buffers know their own shape: what is written on the wrapping of a result is never looked at.
 _ANY = _shape(np.zeros((), np.float32))
+
+
+_OVERRIDES: dict[str, int | bool | str] = {"xla_cpu_prefer_vector_width": 512}
+_NO_FLAGS: Mapping[str, int | bool | str] = MappingProxyType({})
+_INVALID = re.compile(r"INVALID_ARGUMENT: (No such compile option.*|While setting option.*)")
+
+
+class OptionError(ValueError):
+    """XLA's own sentence about an option that it does not have, or not with this value."""
 
 
 class _Placement(xla_client.SingleDeviceSharding):  # type: ignore[misc]
@@ -80,9 +90,19 @@ class Client:
             return shards[0]
         return _jax.ArrayImpl(_ANY, self._placement, shards, True, _skip_checks=True)
 
-    def compile(self, module: bytes) -> bytes:
-        """Compile a StableHLO module (text or bytecode) to a serialized executable for this host's CPU."""
-        executable = self._client.compile_and_load(module, self._devices, self._options())
+    def compile(self, module: bytes, flags: Mapping[str, int | bool | str] = _NO_FLAGS) -> bytes:
+        """Compile a StableHLO module (text or bytecode) to a serialized executable for this host's CPU.
+
+        `flags` are XLA's debug options and replace this client's own; OptionError for one that XLA does not know.
+        """
+        options = self._options()
+        options.env_option_overrides = sorted((_OVERRIDES | dict(flags)).items())
+        try:
+            executable = self._client.compile_and_load(module, self._devices, options)
+        except _jax.JaxRuntimeError as error:
+            if found := _INVALID.match(str(error)):
+                raise OptionError(found[1]) from None
+            raise
         return self._client.serialize_executable(executable)  # type: ignore[no-any-return]
 
     def load(self, executable: bytes) -> Program:
@@ -95,7 +115,7 @@ class Client:
     def _options(self) -> Any:
         ranks = len(self._devices)
         options = xla_client.CompileOptions()
-        options.env_option_overrides = [("xla_cpu_prefer_vector_width", 512)]
+        options.env_option_overrides = list(_OVERRIDES.items())
         options.num_replicas = ranks
         options.device_assignment = xla_client.DeviceAssignment.create(np.arange(ranks).reshape(ranks, 1))
         return options

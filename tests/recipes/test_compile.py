@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from jaxlib import _jax
 
+from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.stage import Outcome
 from ledger.store import Ref, Store
@@ -66,6 +67,27 @@ def lowered(store: Store) -> Receipt:
     return receipt("lower", Outcome(outputs=outputs, facts={"tp": 1}))
 
 
+def test_flags_of_a_variant_go_to_xla(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    flags: list[tuple[str, ...]] = [(), ("xla_cpu_prefer_vector_width=256",), ("xla_cpu_enable_fast_math=true",)]
+    made = [compiling.work(job(CompileRecipe(target="cpu", flags=one), store, lower=lowered(store))) for one in flags]
+    assert len({one.outputs["decode.xla"] for one in made}) == 3
+    assert len({one.outputs["decode.stablehlo"] for one in made}) == 1
+    client = Client()
+    for one in made:
+        client.load(store.path(one.outputs["decode.xla"]).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [("xla_cpu_nope=1", "No such compile option: 'xla_cpu_nope'"), ("xla_cpu_enable_fast_math=1", "valid bool value")],
+)
+def test_a_flag_that_xla_does_not_know_is_bad_input(flag: str, said: str, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(BadInput, match=f"flags of the variant: .*{said}.*; accepted: "):
+        compiling.work(job(CompileRecipe(target="cpu", flags=(flag,)), store, lower=lowered(store)))
+
+
 def test_modules_and_executables_come_out(tmp_path: Path) -> None:
     store = Store(tmp_path)
     outcome = compiling.work(job(CompileRecipe(target="cpu"), store, lower=lowered(store)))
@@ -114,18 +136,19 @@ def test_flags_of_the_shell_change_nothing(tmp_path: Path) -> None:
 
 
 def test_a_recipe_of_either_target_is_the_whole_of_it() -> None:
-    cpu = AnyRecipe.model_validate({"target": "cpu"})
+    given: dict[str, object] = {"target": "cpu", "flags": []}
+    cpu = AnyRecipe.model_validate(given)
     # What keys are made of: more would build every graph for cpu again.
-    assert cpu.model_dump(mode="json") == {"target": "cpu"} and isinstance(cpu.root, CompileRecipe)
+    assert cpu.model_dump(mode="json") == given and isinstance(cpu.root, CompileRecipe)
     assert set(environment(cpu)) == {"cpu_features", "cores"}
-    assert AnyRecipe.model_validate(INF2).model_dump(mode="json") == INF2
+    assert AnyRecipe.model_validate(INF2).model_dump(mode="json") == INF2 | {"flags": []}
 
 
 @pytest.mark.parametrize(
     ("recipe", "said"),
     [
         ({"target": "trn1"}, "--recipe: target is 'trn1'; accepted: 'cpu', 'inf2'"),
-        ({"target": "cpu", "tp": 1}, "--recipe: tp is not a known key; accepted: target"),
+        ({"target": "cpu", "tp": 1}, "--recipe: tp is not a known key; accepted: target, flags"),
         ({k: v for k, v in INF2.items() if k != "builder"}, "--recipe: builder is missing; accepted: a value"),
         (INF2 | {"builder": "xla"}, "--recipe: builder is 'xla'; accepted: 'trace', 'nxd' or 'parallel'"),
     ],

@@ -13,6 +13,9 @@ from tests.standins import nxd_toy
 from tests.standins.nxd_run import settings, started
 from tests.standins.subjects import Subjects
 
+# What builds with it is tested with it: tests/recipes/neuron/test_stage.py.
+pytestmark = pytest.mark.soak
+
 WHOLE = nxd_toy.values()
 X = np.random.default_rng(1).normal(size=(2, nxd_toy.WIDTH)).astype(np.float32)
 

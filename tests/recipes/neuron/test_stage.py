@@ -163,6 +163,7 @@ def test_a_build_that_memory_killed_runs_once_more_alone(
     torch.testing.assert_close(found[-1], expected(random_model)[-1], rtol=0.0, atol=2e-4)
 
 
+@pytest.mark.soak
 def test_a_build_that_memory_kills_twice_has_failed(monkeypatch: pytest.MonkeyPatch, receipts_of: ReceiptsOf) -> None:
     _, made = failing(monkeypatch, receipts_of, "oom")
     assert (made.verdict, made.facts["failure"], made.facts["code"]) == ("failed", "host memory", None)

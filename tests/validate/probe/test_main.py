@@ -31,7 +31,8 @@ def _probe(out: Path, *arguments: str, **switches: str) -> tuple[Done, dict[str,
 
 
 @pytest.mark.parametrize(
-    ("outputs", "writes", "copied"), [("stripped", "lost", "lost"), ("returned", "reach", "reaches the graph")]
+    ("outputs", "writes", "copied"),
+    [("stripped", "lost", "lost"), pytest.param("returned", "reach", "reaches the graph", marks=pytest.mark.soak)],
 )
 def test_both_answers_of_a_host_are_told_apart(tmp_path: Path, outputs: str, writes: str, copied: str) -> None:
     """A quarter of a minute each: a child of its own imports torch for every question."""
