@@ -52,7 +52,7 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 smoke-inf2 doctor hardware bench-full bench-serve bench-image bench-plan suites queues variant test soak lint lock lock-inf2 system clean
+.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 smoke-inf2 doctor hardware bench-full bench-serve bench-image bench-plan bench-shared suites queues variant test soak lint lock lock-inf2 system clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -121,6 +121,9 @@ bench-image: $(STAMP)  ## size of the demo's image, and its time from start to t
 
 bench-plan: $(STAMP)  ## what the workflow itself takes, beside snakemake's own start; make smoke before it
 	@$(PY) -m validate.bench.planning --out results/planning/summary.json
+
+bench-shared: $(STAMP)  ## the demo on two machines that share a store in S3, both pretended here
+	@$(PY) -m tests.two_machines config/demo.yaml --out results/shared/summary.json
 
 suites: $(STAMP) $(SUITES)  ## others' suites against a server: openai, schemathesis, lm-eval, guidellm
 	@$(PY) -m tests.suites --tools $(VENV)/suites/bin
