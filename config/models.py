@@ -153,10 +153,6 @@ class Checkpoint(Strict):
             return Path(self.source.path)
         return str(self.geometry)
 
-    def variant(self, name: str) -> Variant:
-        """The variant of that name; KeyError when there is none."""
-        return {variant.name: variant for variant in self.variants}[name]
-
 
 class Parity(Strict):
     """How much text a variant is judged on, and what counts as equal."""

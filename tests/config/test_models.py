@@ -99,13 +99,6 @@ def test_checkpoint_knows_its_key(name: str) -> None:
     assert all(key == checkpoint.name for key, checkpoint in load(CONFIG / f"{name}.yaml").checkpoints.items())
 
 
-def test_variant_is_found_by_name() -> None:
-    checkpoint = load(CONFIG / "demo.yaml").checkpoints["demo"]
-    assert checkpoint.variant("256-64").kv_bucket == 64
-    with pytest.raises(KeyError):
-        checkpoint.variant("absent")
-
-
 def test_models_are_frozen() -> None:
     variant = Variant(name="a", kv_max=8, kv_bucket=4)
     with pytest.raises(ValidationError, match="frozen"):

@@ -1,4 +1,4 @@
-"""A store in a temporary folder, receipts to vary, and a spy on what is flushed and renamed."""
+"""A store and a stage in a temporary folder, receipts to vary, and a spy on what is flushed and renamed."""
 
 import os
 from collections.abc import Callable
@@ -9,6 +9,7 @@ import pytest
 
 from ledger.receipts import Receipt
 from ledger.store import Store
+from tests.ledger.bench import Bench
 
 MakeReceipt = Callable[..., Receipt]
 
@@ -16,6 +17,11 @@ MakeReceipt = Callable[..., Receipt]
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
 
 
 @pytest.fixture

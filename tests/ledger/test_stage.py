@@ -1,68 +1,20 @@
-"""The stage driver from its command line: hits, misses, verdicts, sentences."""
+"""The stage driver from its command line: hits, misses, verdicts, what is asked."""
 
 import hashlib
 import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict
 
 from ledger import stage
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.sources import ROOT, source_digest
-from ledger.stage import Job, Outcome, run_stage
 from ledger.store import Store
+from tests.ledger.bench import Bench
 from tests.ledger.conftest import MakeReceipt
-
-
-class Recipe(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    text: str
-    shape: tuple[int, ...] = ()
-
-
-@dataclass
-class Bench:
-    """A stage "lower" that stores its recipe's text, in a folder of its own."""
-
-    folder: Path
-    jobs: list[Job[Recipe]] = field(default_factory=list)
-    outcome: dict[str, Any] = field(default_factory=dict)
-    packages: tuple[str, ...] = ("pydantic",)
-
-    @property
-    def out(self) -> Path:
-        return self.folder / "receipts" / "512-64.json"
-
-    @property
-    def failed(self) -> Path:
-        return self.folder / "receipts" / "512-64.failed.json"
-
-    @property
-    def store(self) -> Store:
-        return Store(self.folder / "store")
-
-    def run(self, recipe: str = '{"text": "a"}', *more: str) -> int:
-        flags = ["--recipe", recipe, "--store", str(self.folder / "store"), "--out", str(self.out), *more]
-        return run_stage("lower", Recipe, self.work, modules=("ledger.stage",), packages=self.packages, argv=flags)
-
-    def work(self, job: Job[Recipe]) -> Outcome:
-        self.jobs.append(job)
-        ref = job.store.put_bytes(job.recipe.text.encode())
-        usual: dict[str, Any] = {"outputs": {"graph": ref}, "facts": {"letters": len(job.recipe.text)}}
-        return Outcome(**usual | self.outcome)
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
 
 
 def test_a_first_run_works_and_a_second_finds_it(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,13 +114,6 @@ def test_inputs_count_by_what_they_hold(bench: Bench, make_receipt: MakeReceipt)
     assert len(bench.jobs) == 5
 
 
-@pytest.mark.parametrize("label", ["fetch", "512-128/fetch", "fetch/cpu-float32-tp1"])
-def test_a_label_names_the_stage_of_its_receipt(bench: Bench, make_receipt: MakeReceipt, label: str) -> None:
-    make_receipt(stage="fetch").write(bench.folder / "one.json")
-    assert bench.run('{"text": "a"}', "--input", f"{label}={bench.folder}/one.json") == 0
-    assert list(bench.jobs[0].inputs) == [label]
-
-
 def test_a_failed_verdict_is_kept_apart_and_never_recorded(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.run()
     bench.outcome = {"verdict": "failed", "message": "parity: 3 tokens differ; accepted: 0"}
@@ -210,69 +155,6 @@ def test_an_output_that_is_not_in_the_store_is_refused(bench: Bench) -> None:
     bench.outcome = {"outputs": {"graph": other}}
     with pytest.raises(BadInput, match="missing from the store"):
         bench.run()
-    assert not bench.out.exists()
-
-
-def test_an_input_that_the_work_wants_and_nobody_gave(bench: Bench, make_receipt: MakeReceipt) -> None:
-    make_receipt(stage="fetch").write(bench.folder / "fetch.json")
-    bench.run('{"text": "a"}', "--input", f"fetch={bench.folder}/fetch.json")
-    with pytest.raises(BadInput) as caught:
-        bench.jobs[0].inputs["weights"]
-    assert str(caught.value) == "--input weights=RECEIPT is missing; given: fetch"
-    assert "weights" not in bench.jobs[0].inputs
-
-
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        (('{"text": 1}',), "--recipe: text is 1; accepted: a valid string"),
-        (('{"txet": "a"}',), "--recipe: txet is not a known key; accepted: text, shape (and 1 more)"),
-        (("{",), "--recipe is not readable as JSON: "),
-        (('{"text": "a", "text": "b"}',), "--recipe is not readable as JSON: key 'text' comes twice"),
-        (("@absent.json",), "--recipe @absent.json cannot be read: No such file or directory"),
-        (("@wrong.json",), "wrong.json: text is missing; accepted: a value"),
-        (('{"text": "a"}', "--input", "fetch"), "--input is 'fetch'; accepted: NAME=RECEIPT"),
-        (('{"text": "a"}', "--input", "=x"), "--input is '=x'; accepted: NAME=RECEIPT"),
-        (('{"text": "a"}', "--input", "fetch=gone.json"), "receipt gone.json cannot be read: "),
-        (('{"text": "a"}', "--input", "fetch=wrong.json"), "receipt wrong.json: stage is missing"),
-        (
-            ('{"text": "a"}', "--input", "fetch=bad.json"),
-            "--input fetch: bad.json says failed; accepted: a receipt that is done or passed",
-        ),
-        (
-            ('{"text": "a"}', "--input", "fetch=good.json", "--input", "fetch=good.json"),
-            "--input fetch is given twice; accepted: once",
-        ),
-        (
-            ('{"text": "a"}', "--input", "lower=good.json"),
-            "--input lower: good.json is of stage 'fetch'; accepted: a receipt of lower",
-        ),
-        (
-            ('{"text": "a"}', "--input", "512-128/parity=good.json"),
-            "--input 512-128/parity: good.json is of stage 'fetch'; accepted: a receipt of 512-128 or parity",
-        ),
-        (('{"text": "a"}', "--out", "."), "--out . is a folder; accepted: the path of a file"),
-        (('{"text": "a"}', "--out", ""), "--out . is a folder; accepted: the path of a file"),
-        (('{"text": "a"}', "--out", "good.json/a"), "--out: good.json is a file; accepted: a folder"),
-        (('{"text": "a"}', "--store", "good.json"), "--store: good.json is a file; accepted: a folder"),
-        (('{"text": "a"}', "--speed"), "lower: unrecognized arguments: --speed; see --help"),
-    ],
-)
-def test_bad_flags_are_one_sentence(
-    bench: Bench,
-    make_receipt: MakeReceipt,
-    monkeypatch: pytest.MonkeyPatch,
-    flags: tuple[str, ...],
-    sentence: str,
-) -> None:
-    monkeypatch.chdir(bench.folder)
-    make_receipt(stage="fetch").write(Path("good.json"))
-    make_receipt(stage="fetch", verdict="failed").write(Path("bad.json"))
-    Path("wrong.json").write_text("{}")
-    with pytest.raises(BadInput) as caught:
-        bench.run(*flags)
-    assert str(caught.value).startswith(sentence)
-    assert not bench.jobs
     assert not bench.out.exists()
 
 

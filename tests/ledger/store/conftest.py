@@ -1,4 +1,4 @@
-"""Machines that share a bucket, and the bare client that tells what is really in it."""
+"""Machines that share a bucket, the bare client that tells what is really in it, and a line to try commands on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from ledger.store.remote import Bucket
 from ledger.store.shared import SharedStore
+from tests.ledger.store.line import Line
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
@@ -51,3 +52,16 @@ def raw(bucket: str) -> Iterator[Raw]:
     client = boto3.client("s3")
     yield Raw(client, bucket)
     client.close()
+
+
+@pytest.fixture
+def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Line:
+    return Line(str(tmp_path / "store"), tmp_path, monkeypatch)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def either(request: pytest.FixtureRequest, line: Line) -> Line:
+    """With a store in a folder, or in a bucket."""
+    if request.param == "bucket":
+        line.store = f"s3://{request.getfixturevalue('bucket')}/foundry"
+    return line

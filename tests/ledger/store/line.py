@@ -14,6 +14,10 @@ from ledger import stage
 from ledger.receipts import Receipt
 from ledger.stage import Job, Outcome, run_stage
 from ledger.store.__main__ import main
+from ledger.store.opening import open_holding
+
+NOW = ("--older-than", "0")
+"""Nothing is too young to be collected."""
 
 
 class Recipe(BaseModel):
@@ -61,3 +65,21 @@ class Line:
 
     def command(self, *argv: str) -> int:
         return main([*argv, *self.flags])
+
+
+def built(line: Line, *points: str) -> None:
+    for point in points:
+        line.lower(point, of=point)
+        line.compile(point)
+
+
+def collected(line: Line, printed: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
+    printed.readouterr()
+    assert line.command("collect", "--json", *flags) == 0
+    found: dict[str, Any] = json.loads(printed.readouterr().out)
+    return found
+
+
+def names(line: Line) -> set[str]:
+    holding = open_holding(line.store)
+    return {entry.name for folder in ("objects", "actions", "asked") for entry in holding.entries(folder)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,19 +12,6 @@ from ledger.errors import BadInput
 from tests.ledger.store.line import Line
 
 Printed = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Line:
-    return Line(str(tmp_path / "store"), tmp_path, monkeypatch)
-
-
-@pytest.fixture(params=["folder", "bucket"])
-def either(request: pytest.FixtureRequest, line: Line) -> Line:
-    """With a store in a folder, or in a bucket."""
-    if request.param == "bucket":
-        line.store = f"s3://{request.getfixturevalue('bucket')}/foundry"
-    return line
 
 
 def why(line: Line, key: str, printed: Printed) -> list[str]:

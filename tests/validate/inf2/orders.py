@@ -1,10 +1,12 @@
-"""An order without an artifact, and the receipts that a machine would make of it."""
+"""An order without an artifact, the receipts that a machine would make of it, and a caller that dies over it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from ledger.receipts import Receipt, Ref, Verdict
 from tests.validate.inf2.world import Rented, World
@@ -97,3 +99,21 @@ def works(world: World, asked: Order, minutes: float = 30) -> Callable[[Rented],
         return [*steps, (steps[-1][0] + 30, end)]
 
     return program
+
+
+def dies_after(here: World, seconds: float, asked: Order) -> None:
+    """A caller rents, and after some seconds is no more: nothing it would have done at its end is done."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_: float) -> None:
+        if here.rented and here.now > here.rented[0].start + seconds:
+            raise Killed
+
+    run = here.run(asked.run)
+    here.on_sleep = kill
+    run.release = list  # type: ignore[method-assign]  # a dead caller releases nothing
+    with pytest.raises(Killed):
+        here.rent(asked, run)
+    here.on_sleep = lambda _: None

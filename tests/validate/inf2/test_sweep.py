@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from ledger.errors import BadInput
-from tests.validate.inf2.orders import order
-from tests.validate.inf2.test_rent import dies_after
+from tests.validate.inf2.orders import dies_after, order
 from tests.validate.inf2.world import REGIONS, World, world
 from validate.inf2.failed import RentFailed
 from validate.inf2.machines import RUNS

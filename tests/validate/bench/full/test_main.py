@@ -44,9 +44,10 @@ def test_full_yaml_has_every_variant_that_is_timed(tmp_path: Path) -> None:
         (tmp_path / "build/e2b/variants" / name).mkdir(parents=True)
         (tmp_path / "build/e2b/variants" / name / "manifest.json").touch()
     assert set(built(checkpoint, tmp_path)) == set(phases.VARIANTS)
-    variant = checkpoint.variant("512-128")
+    variants = {variant.name: variant for variant in checkpoint.variants}
+    variant = variants["512-128"]
     assert (variant.dtype, variant.slim, variant.batch) == ("bfloat16", True, 1)
-    assert checkpoint.variant(phases.SLOTS).batch == 8
+    assert variants[phases.SLOTS].batch == 8
 
 
 def test_what_a_further_variant_adds_is_a_share_of_the_first(tmp_path: Path, checkpoint: Path) -> None:

@@ -1,0 +1,150 @@
+"""How a machine or its caller ends: taken back, cut off, interrupted, too slow, too dear.
+
+Each test ends in the same question, put to moto by `world()`: is anything left running? The bill is the world's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.validate.inf2.orders import answer, order, works
+from tests.validate.inf2.world import world
+from validate.inf2.asking import CeilingReached
+from validate.inf2.failed import RentFailed
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def hang_up() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_machine_that_aws_takes_back_is_followed_by_one_that_goes_on() -> None:
+    asked = order()
+    with world() as here:
+        plain = works(here, asked)
+        takes = [(120 + 60 * 45, here.take)]
+        here.program = lambda one: (
+            plain(one) if one.attempt > 1 else sorted([*plain(one), *takes], key=lambda step: step[0])
+        )
+        here.rent(asked)
+        first, second = here.rented
+        assert first.end == first.start + 120 + 60 * 45
+        # Parity had come before the reclaim, so the second did bench alone.
+        assert second.end is not None
+        assert second.end - second.start < 60 * 45
+        assert any("has taken" in line for line in here.said)
+        assert here.spent() <= 10
+
+
+def test_the_ceiling_counts_all_machines_of_a_run() -> None:
+    asked = order()
+    with world(ceiling_usd=1.0) as here:
+        # Each is taken back after half an hour and has done nothing.
+        here.program = lambda _: [(1800, here.take)]
+        with pytest.raises(CeilingReached, match=r"0\.\d\d of 1\.00 USD are spent, and the rest buys no inf2\.xlarge"):
+            here.rent(asked)
+        assert len(here.rented) >= 2
+        assert 0.5 < here.spent() <= 1.0
+        # Nor does another caller start from zero.
+        with pytest.raises(CeilingReached):
+            here.rent(asked)
+        assert 0.5 < here.spent() <= 1.0
+
+
+@pytest.mark.parametrize("operation", ["DescribeInstances", "ListObjectsV2", "GetObject"])
+def test_a_connection_that_is_lost_for_ten_minutes_is_waited_for(operation: str) -> None:
+    asked = order()
+    with world() as here:
+        here.program = works(here, asked)
+        here.faults[operation] = lambda _: (
+            "ConnectionClosed" if here.rented and here.now < here.rented[0].start + 600 else None
+        )
+        found = here.rent(asked)
+        assert len(found) == 2
+        assert len(here.rented) == 1
+
+
+def test_a_connection_that_stays_lost_leaves_the_end_to_the_machine_itself() -> None:
+    asked = order()
+    with world(max_hours=1.0) as here:
+        here.program = lambda _: []
+        for operation in ("DescribeInstances", "ListObjectsV2", "GetObject", "TerminateInstances", "PutObject"):
+            here.faults[operation] = lambda _: (
+                "ConnectionClosed" if here.rented and here.now > here.rented[0].start + 300 else None
+            )
+        with pytest.raises(RentFailed, match="AWS has not answered for 15 minutes"):
+            here.rent(asked)
+        (machine,) = here.alive()
+        assert any(f"{machine.id} in {machine.region} may still run" in line for line in here.said)
+        # Nobody is there any more, and the timer is the machine's.
+        here.sleep(3600 + 600)
+        assert here.spent() <= 10
+
+
+@pytest.mark.parametrize(("blow", "raised"), [(interrupt, KeyboardInterrupt), (hang_up, SystemExit)])
+def test_whoever_is_interrupted_terminates_first(blow: Callable[[], None], raised: type[BaseException]) -> None:
+    with world() as here:
+        here.on_sleep = lambda _: blow() if here.rented and here.now > here.rented[0].start + 300 else None
+        with pytest.raises(raised):
+            here.rent(order())
+        assert len(here.rented) == 1
+
+
+def test_a_second_interrupt_does_not_stop_the_termination() -> None:
+    with world() as here:
+        here.on_sleep = lambda _: os.kill(os.getpid(), signal.SIGINT) if here.rented else None
+        failing = iter(["InternalError"] * 3)
+        here.faults["TerminateInstances"] = lambda _: next(failing, None)
+        with pytest.raises(KeyboardInterrupt):
+            here.rent(order())
+
+
+def test_a_reader_that_has_gone_keeps_no_machine_alive() -> None:
+    with world() as here:
+        run = here.run(order().run)
+
+        def gone(_: str) -> None:
+            raise BrokenPipeError
+
+        run.tell = gone
+        here.program = works(here, order())
+        assert len(here.rent(order(), run)) == 2
+
+
+def test_a_machine_that_fails_says_why() -> None:
+    with world() as here:
+        log = b"machine: pulling\nerror: this machine cannot be inf2-serve: driver\nmake: *** [hardware] Error 1\n"
+        here.program = lambda _: [
+            (300, lambda one: here.leave(one, f"logs/{one.attempt}.txt", log)),
+            (301, lambda one: here.leave(one, f"status/{one.attempt}.json", json.dumps({"code": 2}).encode())),
+            (302, lambda one: here.take(one, "Client.InstanceInitiatedShutdown")),
+        ]
+        with pytest.raises(
+            RentFailed, match="exit code 2: this machine cannot be inf2-serve: driver; its log is s3://"
+        ):
+            here.rent(order())
+        assert len(here.rented) == 1, "and no second one fails in the same way"
+
+
+def test_a_machine_that_is_too_slow_ends_itself_and_what_it_did_is_kept() -> None:
+    asked = order()
+    with world(max_hours=0.5) as here:
+        here.program = works(here, asked, minutes=20)
+        with pytest.raises(RentFailed, match="has shut itself down after 30 minutes"):
+            here.rent(asked)
+        assert here.rent(asked)["bench"] == answer(asked, "bench")
+
+
+def test_a_machine_that_somebody_ended_is_told_so() -> None:
+    with world() as here:
+        here.program = lambda _: [(400, lambda one: here.take(one, "Client.UserInitiatedShutdown"))]
+        with pytest.raises(RentFailed, match=r"ended without a receipt \(Client.UserInitiatedShutdown\)"):
+            here.rent(order())
