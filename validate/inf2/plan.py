@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from config.cloud import Inf2
 from config.geometry import load_text_config
@@ -25,8 +24,8 @@ from validate.inf2.clients import Clients
 from validate.inf2.clock import Clock
 from validate.inf2.failed import RentFailed
 from validate.inf2.places import Map
+from validate.inf2.section import add_config, section
 from validate.inf2.sizes import size_of
-from validate.inf2.sweep import section
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,7 @@ class Row:
 def main(argv: Sequence[str], clients: Clients | None = None) -> int:
     """Print the plan; RentFailed when a variant can be rented nowhere."""
     parser = Parser("validate.inf2 plan", (__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "config",
-        nargs="+",
-        type=Path,
-        metavar="CONFIG",
-        help="a configuration with a section inf2, merged as snakemake does",
-    )
+    add_config(parser)
     parser.add_argument("--prices", action="store_true", help="ask AWS which zones have it, and for how much now")
     parser.add_argument("--json", action="store_true", help="print a JSON object instead of a table")
     flags = parser.parse_args(argv)

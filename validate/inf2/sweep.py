@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
-from config.cloud import Inf2
-from config.loading import load
-from ledger.errors import BadInput
 from ledger.flags import Parser
 from ledger.stage import say
 from validate.inf2.clients import Clients
@@ -20,6 +16,7 @@ from validate.inf2.clock import Clock
 from validate.inf2.failed import RentFailed
 from validate.inf2.machines import DEADLINE, RUN, WHO, Machine, Machines
 from validate.inf2.refusals import AWS_ERRORS, hopeless, sentence
+from validate.inf2.section import add_config, section
 
 
 def main(argv: Sequence[str], clients: Clients | None = None, clock: Clock | None = None) -> int:
@@ -28,13 +25,7 @@ def main(argv: Sequence[str], clients: Clients | None = None, clock: Clock | Non
     RentFailed when a region did not answer, as it may hold some; BadInput for a configuration without `inf2`.
     """
     parser = Parser("validate.inf2 sweep", (__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "config",
-        nargs="+",
-        type=Path,
-        metavar="CONFIG",
-        help="a configuration with a section inf2, merged as snakemake does",
-    )
+    add_config(parser)
     parser.add_argument("--terminate", action="store_true", help="terminate the machines, cancel the requests")
     parser.add_argument("--overdue", action="store_true", help="only machines that are past their own deadline")
     flags = parser.parse_args(argv)
@@ -45,16 +36,6 @@ def main(argv: Sequence[str], clients: Clients | None = None, clock: Clock | Non
     if silent:
         raise RentFailed(f"{', '.join(silent)}: AWS does not answer; accepted: the same command later")
     return 0
-
-
-def section(*config: Path) -> Inf2:
-    """The section `inf2` of a configuration; BadInput when it has none."""
-    cloud = load(*config).inf2
-    if cloud is None:
-        raise BadInput(
-            f"{' and '.join(map(str, config))}: inf2 is missing; accepted: a section as in config/defaults.yaml"
-        )
-    return cloud
 
 
 def _swept(region: str, machines: Machines, now: float, terminate: bool, overdue: bool) -> bool:
