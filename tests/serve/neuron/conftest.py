@@ -77,7 +77,9 @@ def neuron_artifact_of(random_model: Any, tmp_path_factory: pytest.TempPathFacto
 
 
 def _of(recipe: type[R], variant: Point) -> R:
-    return recipe.model_validate({name: getattr(variant, name) for name in recipe.model_fields})
+    return recipe.model_validate(
+        {name: getattr(variant, name) for name in recipe.model_fields if name in Point.model_fields}
+    )
 
 
 @pytest.fixture
