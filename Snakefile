@@ -22,7 +22,7 @@ atexit.register(gc.freeze)
 
 try:
     plan = read_plan(workflow.configfiles, workflow.config_settings.config)
-    queues = Queues(plan, workflow.storage_settings)
+    queues = Queues(plan, workflow.storage_settings, workflow.configfiles)
 except FoundryError as error:
     print(f"error: {error}", file=sys.stderr)
     sys.exit(error.exit_code)

@@ -43,6 +43,9 @@ __all__ = [
     "Variant",
 ]
 
+SHARED = ("store", "image-cache")
+"""Folders in results/ that belong to no run."""
+
 
 class Release(Strict):
     """How the validated variants of a checkpoint are published."""
@@ -224,9 +227,9 @@ class Factory(Strict):
 
     @field_validator("name")
     @classmethod
-    def _is_not_the_store(cls, name: str) -> str:
-        if name == "store":
-            raise ValueError("found 'store'; accepted: another name, as results/store is the shared store")
+    def _is_nobody_elses(cls, name: str) -> str:
+        if name in SHARED:
+            raise ValueError(f"found {name!r}; accepted: another name, as results/{name} is shared by all runs")
         return name
 
     @field_validator("store")

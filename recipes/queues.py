@@ -7,13 +7,15 @@ rules of their own. They have the same outputs, and each takes the checkpoints a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from snakemake.settings.types import SharedFSUsage  # type: ignore[import-untyped]
 
 from config.models import PathSource
 from ledger.errors import BadInput
+from ledger.location import bucket_of
 from recipes import memory
 from recipes.workflow import Plan, Wildcards
 
@@ -42,18 +44,21 @@ class Storage(Protocol):
     """What of snakemake's settings of storage is looked at."""
 
     default_storage_provider: str | None
+    default_storage_prefix: str | None
     shared_fs_usage: Container[object]
 
 
 class Queues:
     """Resources, threads and constraints of the rules of one plan."""
 
-    def __init__(self, plan: Plan, storage: Storage | None = None) -> None:
-        """Raises BadInput for a store in a folder where jobs see none of this machine's."""
+    def __init__(self, plan: Plan, storage: Storage | None = None, configs: Sequence[Path] = ()) -> None:
+        """Raises BadInput for what jobs could not find where they see no folder of this machine."""
         self._plan = plan
         self._containers: dict[tuple[str, str, str], tuple[int, int]] = {}
         if storage and SharedFSUsage.INPUT_OUTPUT not in storage.shared_fs_usage:
             _require_bucket(plan.factory.store)
+            _require_travel(plan, configs)
+            _require_apart(storage.default_storage_prefix, plan.factory.store)
         in_bucket = storage is not None and storage.default_storage_provider is not None
         # The folder of links is for people: no stage reads it, and in a bucket it would be of no use to anyone.
         self.build = [] if in_bucket else ["--build", plan.build()]
@@ -105,6 +110,31 @@ def _require_bucket(store: str) -> None:
         raise BadInput(
             f"store is {store!r}; accepted where jobs share no file system with this machine: s3://BUCKET/PREFIX"
         )
+
+
+def _require_travel(plan: Plan, configs: Sequence[Path]) -> None:
+    """BadInput for what does not go along with the files of the working directory, which are all that a job is sent."""
+    folder = Path.cwd().resolve()
+    for config in configs:
+        if not config.resolve().is_relative_to(folder):
+            raise BadInput(f"--configfile {config}: accepted where jobs share no file system: a file below {folder}")
+    for name, checkpoint in plan.factory.checkpoints.items():
+        if checkpoint.geometry is None:
+            raise BadInput(
+                f"checkpoints.{name}.geometry: is missing; accepted where jobs share no file system with the folder of "
+                "the checkpoint: the name of a file in config/geometry"
+            )
+
+
+def _require_apart(prefix: str | None, store: str) -> None:
+    try:
+        files = bucket_of(prefix or "")
+    except ValueError as error:
+        raise BadInput(f"--default-storage-prefix: {error}") from None
+    if files is None:
+        raise BadInput(f"--default-storage-prefix: found {prefix!r}; accepted: s3://BUCKET/PREFIX")
+    if f"{prefix}/".startswith(f"{store}/"):
+        raise BadInput(f"--default-storage-prefix {prefix} is in the store {store}; accepted: a prefix beside it")
 
 
 def pairs(chosen: Iterable[tuple[str, str]]) -> str:

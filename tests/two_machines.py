@@ -25,6 +25,7 @@ from typing import Any
 
 import boto3
 
+from config.loading import load
 from ledger.atomic import write_json
 from ledger.errors import GateFailed, run_cli
 from ledger.flags import Parser, check_file
@@ -125,6 +126,7 @@ def main() -> int:
     flags = parser.parse_args()
     if flags.out:
         check_file("--out", flags.out)
+    load(flags.config)
     folder = Path(tempfile.mkdtemp(prefix="two-machines-"))
     try:
         with aws():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -103,17 +105,47 @@ def test_folders_of_this_machine_are_fetched_here(real: Queues) -> None:
     assert not here.fullmatch("gemma-4-e2b-it") and not there.fullmatch("gemma-4-12b-it")
 
 
-def _stored(store: str, usage: set[Any], provider: str | None) -> Queues:
+def _stored(
+    store: str, provider: str | None = "s3", prefix: str = "s3://bucket/files", config: str = "config/smoke.yaml"
+) -> Queues:
     smoke = load(ROOT / "config" / "smoke.yaml").model_dump() | {"store": store}
-    storage = SimpleNamespace(default_storage_provider=provider, shared_fs_usage=usage)
-    return Queues(Plan(Factory.model_validate(smoke)), storage)
+    usage: set[Any] = set()
+    storage = SimpleNamespace(default_storage_provider=provider, default_storage_prefix=prefix, shared_fs_usage=usage)
+    return Queues(Plan(Factory.model_validate(smoke)), storage, [Path(config)])
 
 
 def test_a_folder_as_store_is_refused_where_no_job_sees_it() -> None:
     with pytest.raises(BadInput, match=r"store is 'results/store'; accepted .*: s3://BUCKET/PREFIX"):
-        _stored("results/store", set(), "s3")
+        _stored("results/store")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"config": "../mine.yaml"}, r"--configfile \.\./mine\.yaml: accepted where .*: a file below "),
+        ({"prefix": "s3:/x"}, r"--default-storage-prefix: found 's3:/x'; accepted: s3://BUCKET/PREFIX"),
+        ({"prefix": "gs://bucket/x"}, r"--default-storage-prefix: found 'gs://bucket/x'; accepted: "),
+        ({"prefix": "s3://bucket/store"}, r"--default-storage-prefix .* is in the store .*; accepted: a prefix beside"),
+        ({"prefix": "s3://bucket/store/files"}, r"--default-storage-prefix .* is in the store .*; accepted: "),
+    ],
+)
+def test_what_a_job_could_not_find_is_refused_at_the_start(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        _stored("s3://bucket/store", **given)
+
+
+def test_a_shape_that_is_only_in_a_folder_of_this_machine_does_not_travel(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "config" / "geometry" / "tiny.json", tmp_path / "config.json")
+    smoke = load(ROOT / "config" / "smoke.yaml").model_dump() | {"store": "s3://bucket/store"}
+    source = {"kind": "path", "path": str(tmp_path)}
+    smoke["checkpoints"]["demo"] |= {"source": source, "geometry": None}
+    storage = SimpleNamespace(
+        default_storage_provider="s3", default_storage_prefix="s3://bucket/files", shared_fs_usage=set()
+    )
+    with pytest.raises(BadInput, match=r"checkpoints\.demo\.geometry: is missing; accepted .* config/geometry"):
+        Queues(Plan(Factory.model_validate(smoke)), storage)
 
 
 def test_in_a_bucket_there_is_no_folder_of_links() -> None:
-    queues = _stored("s3://bucket/store", set(), "s3")
+    queues = _stored("s3://bucket/store")
     assert (queues.build, queues.manifest) == ([], {})

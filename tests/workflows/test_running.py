@@ -130,9 +130,12 @@ def night(tree: Path, hub: Hub, aws: Aws) -> Night:
 
 
 def test_a_night_step_by_step(night: Night) -> None:
+    stale = night.tree / "results" / "nightly" / "upstream.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("of yesterday")
     # What a night would have left.
-    Made(night.tree, name="nightly").variant("512-128")
-    night.run(build="{} --dry-run")
+    Made(night.tree / "kept", name="nightly").variant("512-128")
+    night.run(build="cp -a kept/results/. results/ && {} --dry-run")
     assert night.failed == []
     assert "neuronx-cc" in night.of("make doctor")
     assert f"{REPO} moved from {PINNED[:12]} to " in night.of("recipes.hub.upstream")
@@ -148,10 +151,11 @@ def test_a_night_step_by_step(night: Night) -> None:
 
 
 def test_a_night_that_failed_is_told_and_ends_its_machines(night: Night, hub: Hub) -> None:
-    Made(night.tree, name="nightly").variant("512-128", parity={"mismatches": [MISMATCH]})
+    Made(night.tree / "kept", name="nightly").variant("512-128", parity={"mismatches": [MISMATCH]})
     hub.repository(REPO).change(private=True)
-    night.run(build="false")
-    assert night.failed == ["false"]
+    build = "cp -a kept/results/. results/ && false"
+    night.run(build)
+    assert night.failed == [build]
     assert "Failed: 512-128/parity." in night.page
     assert f"Upstream: gemma-4-e2b-it: unknown: source.repo {REPO} is not at " in night.page
     assert machines() == {OURS: "terminated", THEIRS: "running"}

@@ -92,14 +92,14 @@ def finished(count: int, results: Path, folder: Path) -> Path:
     base = yaml.safe_load(BASE.read_text())
     name, variant = base["name"], base["checkpoints"]["demo"]["variants"][0]["name"]
     built = results / name
-    if not (built / "summary.json").is_file():
-        raise BadInput(f"--results {results}: {built}/summary.json is missing; accepted: what make smoke has built")
     config = matrix(count, folder, alike=True, store=(results / "store").resolve())
     for line in run(snakemake(config, "--summary"), folder).splitlines()[1:]:
         output = Path(line.split("\t")[0])
         source = built.joinpath(
             *(variant if part in {f"v{n}" for n in range(count)} else part for part in output.parts[2:])
         )
+        if not source.is_file():
+            raise BadInput(f"--results {results}: {source} is missing; accepted: what make smoke has built")
         (folder / output).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / output)
     run(snakemake(config, "--touch", "--forceall"), folder)
