@@ -25,6 +25,9 @@ ROLE ?= cpu
 PROBE ?=
 # The order of a rented machine, which `make hardware` then carries out alone: s3://my-bucket/foundry/runs/.../job.json.
 JOB ?=
+# The configuration of `make run`, one file or several, and the profile of a queue: slurm, aws-batch, kubernetes.
+CONFIG ?=
+PROFILE ?=
 # More flags for the server: make serve SERVE='--port 9000'.
 SERVE ?=
 # What the machine has: an environment that is active, else .venv, else the bare interpreter.
@@ -52,7 +55,7 @@ endef
 # Runs a command that talks when it is content; only a failure is shown.
 quiet = said=$$($(1) 2>&1) || { echo "$$said"; exit 1; }
 
-.PHONY: help venv demo smoke kinds serve publish-demo demo-inf2 smoke-inf2 doctor hardware bench-full bench-serve bench-image bench-plan bench-shared suites queues variant test soak lint lock lock-inf2 system clean
+.PHONY: help venv run demo smoke kinds serve publish-demo demo-inf2 smoke-inf2 doctor hardware bench-full bench-serve bench-image bench-plan bench-shared suites queues variant test soak lint lock lock-inf2 system clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -69,6 +72,11 @@ $(STAMP):
 	@$(PY) -m pip install --disable-pip-version-check --progress-bar off --no-deps --no-compile \
 		--require-hashes -r envs/cpu.txt
 	@touch $@
+
+run: PY = $(if $(PROFILE),$(VENV)/queues/bin/python,$(HERE))
+run: $(if $(PROFILE),$(QUEUES),$(if $(VIRTUAL_ENV),,$(STAMP)))  ## the line for a configuration: CONFIG=FILE [PROFILE=slurm] [ARGS='staged']
+	@[[ -n "$(CONFIG)" ]] || { echo "error: CONFIG is missing; accepted: make run CONFIG=config/demo.yaml" >&2; exit 2; }
+	@$(call line,$(CONFIG),$(if $(PROFILE),--workflow-profile profiles/$(PROFILE)))
 
 demo: $(STAMP)  ## the whole line on a small checkpoint that is trained here
 	@$(call line,config/demo.yaml)

@@ -13,6 +13,8 @@ from config.base import Strict
 RegionName = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")]
 Zone = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9](-[a-z0-9-]+)?[a-z]$")]
 Subnet = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]+$")]
+RUNS = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9][A-Za-z0-9_.=-]*)+$"
+"""A folder on S3 for runs, or of one run."""
 SecurityGroup = Annotated[str, StringConstraints(pattern=r"^sg-[0-9a-f]+$")]
 
 
@@ -42,8 +44,9 @@ class Inf2(Strict):
     """Where machines may be rented, for how much, and what runs on them."""
 
     runs: str = Field(
-        pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9][A-Za-z0-9_.=-]*)+$",
-        max_length=500,
+        pattern=RUNS,
+        # A machine is found again by a tag that holds it, and a tag takes no more.
+        max_length=256,
         description="where runs leave their records, such as s3://my-bucket/foundry/runs",
     )
     image: str = Field(

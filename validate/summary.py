@@ -1,7 +1,7 @@
 """One object and one table row per variant, made from the receipts of a run.
 
     python -m validate.summary --out results/NAME/summary.json RECEIPT...     writes the list
-    python -m validate.summary --show CONFIG                                  prints the table
+    python -m validate.summary --show CONFIG...                               prints the table
 
 Departs from a report that only knows success: --show also works after a run that failed, and says what is missing or
 failed. Receipts are told apart by where they lie: receipts/CHECKPOINT/fetch.json,
@@ -57,9 +57,9 @@ def rows(receipts: Receipts) -> list[Row]:
     return made
 
 
-def show(config: Path, results: Path = RESULTS) -> str:
+def show(*config: Path, results: Path = RESULTS) -> str:
     """The table of a configuration's run as far as it got, the exemptions used, and the release folders."""
-    factory = load(config)
+    factory = load(*config)
     run = results / factory.name
     shown: list[Row] = []
     notes: list[str] = []
@@ -93,15 +93,17 @@ def main() -> int:
     """`python -m validate.summary`."""
     parser = Parser("summary", "The results of a run, for machines (--out) or for a person (--show).")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the summary of the receipts to FILE")
-    parser.add_argument("--show", type=Path, metavar="CONFIG", help="print the table of the run of CONFIG")
-    parser.add_argument("receipts", nargs="*", type=Path, metavar="RECEIPT", help="with --out: a run's receipts")
+    parser.add_argument("--show", action="store_true", help="print the table of the run of a configuration")
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="with --out a run's receipts, with --show its configuration"
+    )
     flags = parser.parse_args()
-    if (flags.out is None) == (flags.show is None) or (flags.out is None) == bool(flags.receipts):
-        raise BadInput("summary: accepted: either --out FILE RECEIPT... or --show CONFIG")
+    if (flags.out is None) != flags.show or not flags.files:
+        raise BadInput("summary: accepted: either --out FILE RECEIPT... or --show CONFIG...")
     if flags.show:
-        say(show(flags.show))
+        say(show(*flags.files))
         return 0
-    made = rows(grouped(flags.receipts))
+    made = rows(grouped(flags.files))
     write_json(flags.out, made)
     say(f"summary: {len(made)} variants, {flags.out}")
     return 0

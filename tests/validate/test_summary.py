@@ -120,7 +120,7 @@ def test_the_table_of_a_finished_run(run: Run) -> None:
     two = ONE | {"name": "two-bf16", "dtype": "bfloat16"}
     run.variant(two, exemptions=[EXEMPT, EXEMPT | {"position": 9}])
     (run.root / "run" / "release" / "tiny").mkdir(parents=True)
-    head, first, second, *notes, release = show(run.root / "run.yaml", run.root).splitlines()
+    head, first, second, *notes, release = show(run.root / "run.yaml", results=run.root).splitlines()
     assert head.split("  ")[0] == "variant"
     figures = ["3.2", "1234.6", "6.2", "2500.0", "1.50", "300", "9.5", "1.25"]
     assert first.split() == ["one", "passed", *figures]
@@ -135,7 +135,7 @@ def test_the_table_of_a_finished_run(run: Run) -> None:
 def test_what_stand_ins_built_is_not_taken_for_a_neuroncores(run: Run) -> None:
     run.toolchain = {"torch-neuronx": "2.8.0.2.12.22436+standin"}
     run.variant(ONE)
-    note = next(line for line in show(run.root / "run.yaml", run.root).splitlines() if line.startswith("no release: "))
+    note = next(line for line in show(run.root / "run.yaml", results=run.root).splitlines() if line.startswith("no release: "))
     assert "torch-neuronx is 2.8.0.2.12.22436+standin" in note
     assert note.endswith("times are not a NeuronCore's, and it cannot be packaged")
 
@@ -144,7 +144,7 @@ def test_the_table_of_a_run_that_failed(run: Run) -> None:
     run.write("tiny/one/assemble", "assemble", recipe={"variant": ONE})
     failed = {"prompts": 74, "tokens": 20, "mismatches": [EXEMPT], "exemptions": []}
     run.write("tiny/one/parity", "parity", facts=failed, verdict="failed")
-    head, first, second, release = show(run.root / "run.yaml", run.root).splitlines()
+    head, first, second, release = show(run.root / "run.yaml", results=run.root).splitlines()
     assert head.startswith("variant   parity")
     assert first.split() == ["one", "FAILED,", "1", "differ", *"--------"]
     assert second.split() == ["two-bf16", "missing", *"--------"]
@@ -153,7 +153,7 @@ def test_the_table_of_a_run_that_failed(run: Run) -> None:
 
 def test_many_exemptions_are_counted_under_the_table(run: Run) -> None:
     run.variant(ONE, exemptions=[EXEMPT] * 50)
-    lines = show(run.root / "run.yaml", run.root).splitlines()
+    lines = show(run.root / "run.yaml", results=run.root).splitlines()
     assert lines[-2] == f"and 10 more exempt, see {run.root / 'run'}/receipts"
     assert sum(line.startswith("exempt: ") for line in lines) == 40
 
@@ -163,7 +163,7 @@ def test_transformers_that_did_not_run_leaves_dashes(run: Run) -> None:
     bench = Receipt.read(run.paths[-1])
     nothing = {"transformers_decode_tok_s": None, "decode_vs_transformers": None}
     bench.model_copy(update={"measured": bench.measured | nothing}).write(run.paths[-1])
-    assert show(run.root / "run.yaml", run.root).splitlines()[1].split()[4] == "-"
+    assert show(run.root / "run.yaml", results=run.root).splitlines()[1].split()[4] == "-"
     assert rows(grouped(run.paths))[0]["decode_vs_transformers"] is None
 
 
@@ -178,10 +178,10 @@ def test_two_checkpoints_keep_their_own_facts(run: Run) -> None:
     assert "tiny/one" in table.table([first, second])
 
 
-@pytest.mark.parametrize("argv", [[], ["--out", "x"], ["--show", "a", "--out", "b"], ["--show", "a", "receipt"]])
+@pytest.mark.parametrize("argv", [[], ["--out", "x"], ["--show"], ["--show", "a", "--out", "b"], ["a"]])
 def test_flags_that_do_not_go_together(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["summary", *argv])
-    with pytest.raises(BadInput, match=r"accepted: either --out FILE RECEIPT\.\.\. or --show CONFIG"):
+    with pytest.raises(BadInput, match=r"accepted: either --out FILE RECEIPT\.\.\. or --show CONFIG:
         summary.main()
 
 

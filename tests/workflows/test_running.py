@@ -31,7 +31,7 @@ from validate.inf2 import machines as machine
 REPO = "google/gemma-4-E2B-it"
 PINNED = "9dbdf8a839e4e9e0eb56ed80cc8886661d3817cf"
 LEFT_OUT = (" -m venv ", " -m pip ", "make venv")
-OURS, THEIRS = "s3://my-bucket/nightly-runs", "s3://my-bucket/runs"
+OURS, THEIRS = "s3://my-bucket/foundry/nightly-runs", "s3://my-bucket/runs"
 
 
 @pytest.fixture
