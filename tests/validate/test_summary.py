@@ -135,7 +135,8 @@ def test_the_table_of_a_finished_run(run: Run) -> None:
 def test_what_stand_ins_built_is_not_taken_for_a_neuroncores(run: Run) -> None:
     run.toolchain = {"torch-neuronx": "2.8.0.2.12.22436+standin"}
     run.variant(ONE)
-    note = next(line for line in show(run.root / "run.yaml", results=run.root).splitlines() if line.startswith("no release: "))
+    lines = show(run.root / "run.yaml", results=run.root).splitlines()
+    note = next(line for line in lines if line.startswith("no release: "))
     assert "torch-neuronx is 2.8.0.2.12.22436+standin" in note
     assert note.endswith("times are not a NeuronCore's, and it cannot be packaged")
 
@@ -181,7 +182,7 @@ def test_two_checkpoints_keep_their_own_facts(run: Run) -> None:
 @pytest.mark.parametrize("argv", [[], ["--out", "x"], ["--show"], ["--show", "a", "--out", "b"], ["a"]])
 def test_flags_that_do_not_go_together(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["summary", *argv])
-    with pytest.raises(BadInput, match=r"accepted: either --out FILE RECEIPT\.\.\. or --show CONFIG:
+    with pytest.raises(BadInput, match=r"accepted: either --out FILE RECEIPT\.\.\. or --show CONFIG"):
         summary.main()
 
 
