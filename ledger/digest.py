@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
 from ledger.errors import BadInput
+
+_LONGEST = 40
+_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # most files have no surrogates to look at
 
 
 def sha256_file(path: Path) -> str:
@@ -42,9 +47,16 @@ def digest_json(obj: Any) -> str:
 
 
 def parse_json(data: bytes, origin: str) -> Any:
-    """Parse JSON found in `origin`; damage, repeated keys and NaN are a BadInput that names it."""
+    """Parse JSON found in `origin`; BadInput names it for damage, and for what `canonical_json` or UTF-8 cannot hold.
+
+    That is NaN, numbers beyond a float (1e999) and halves of surrogate pairs; keys that come twice are refused too.
+    """
     try:
-        return json.loads(data, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+        text = data.decode("utf-8-sig")
+        value = json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant, parse_float=_finite)
+        if _ESCAPED.search(text):
+            _refuse_halves(value)
+        return value
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{origin} is not readable as JSON: {error}; accepted: valid JSON in UTF-8") from None
 
@@ -68,6 +80,21 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"key {key!r} comes twice in one object")
         found[key] = value
     return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:_LONGEST]} is beyond what a number can be")
+    return value
+
+
+def _refuse_halves(value: Any) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise ValueError(f"{half} is half of a surrogate pair, and no character") from None
 
 
 def _no_constant(name: str) -> None:

@@ -63,8 +63,14 @@ def check_file(flag: str, path: Path) -> None:
     check_folder(flag, path.parent)
 
 
-def check_folder(flag: str, path: Path) -> None:
-    """BadInput that names `flag` when `path` is no folder and none can be made there."""
+def check_folder(flag: str, location: str | Path) -> None:
+    """BadInput that names `flag` when `location` is empty, or is no folder and none can be made there.
+
+    An empty path is the current folder, which nobody means who leaves a variable unset.
+    """
+    if not str(location):
+        raise BadInput(f"{flag} is empty; accepted: a folder, or a path where one can be made")
+    path = Path(location)
     there = next((one for one in (path, *path.parents) if one.exists()), None)
     if there and not there.is_dir():
         raise BadInput(f"{flag}: {there} is a file; accepted: a folder, or a path where one can be made")

@@ -8,7 +8,7 @@ followers alone.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,8 +16,20 @@ from ledger.atomic import write_json
 from ledger.digest import digest_json, parse_json
 from ledger.errors import BadInput, explain
 
+M = TypeVar("M", bound=BaseModel)
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# A part of names in a store.
+StageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 Verdict = Literal["done", "passed", "failed"]
+
+
+def parse_model(model: type[M], data: bytes, origin: str) -> M:
+    """The `model` that the JSON in `data` holds; BadInput names `origin` if it is damaged."""
+    try:
+        return model.model_validate(parse_json(data, origin))
+    except ValidationError as error:
+        raise BadInput(explain(error, origin, model)) from None
 
 
 class Ref(BaseModel):
@@ -34,7 +46,7 @@ class Receipt(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    stage: str
+    stage: StageName
     key: Sha256
     recipe: dict[str, Any]
     inputs: dict[str, Sha256]
@@ -64,10 +76,7 @@ class Receipt(BaseModel):
     @classmethod
     def parse(cls, data: bytes, origin: str) -> Self:
         """The receipt that `data` holds; BadInput names `origin` if it is damaged."""
-        try:
-            return cls.model_validate(parse_json(data, origin))
-        except ValidationError as error:
-            raise BadInput(explain(error, origin, cls)) from None
+        return parse_model(cls, data, origin)
 
     def write(self, path: Path) -> None:
         """Write the receipt, whole or not at all."""

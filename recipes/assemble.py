@@ -104,6 +104,7 @@ def _cpu_graph(signature: Signature, compiled: Receipt) -> Graph:
         modules=(_placed(f"{name}.stablehlo", compiled.outputs[f"{name}.stablehlo"]),),
         executable=_placed(f"{name}.xla", compiled.outputs[f"{name}.xla"]),
         cpu_features=compiled.facts["cpu_features"],
+        flags=compiled.recipe.get("flags", ()),
     )
 
 

@@ -9,9 +9,8 @@ Target inf2: the Neuron SDK, in `recipes.neuron.stage`.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -31,16 +30,6 @@ class CompileRecipe(BaseModel):
 
     target: Literal["cpu"]
     flags: tuple[str, ...] = ()
-
-    def options(self) -> dict[str, Any]:
-        """The flags as XLA wants them: numbers and truth values are no text."""
-        return {name: _typed(value) for name, _, value in (flag.partition("=") for flag in self.flags)}
-
-
-def _typed(value: str) -> int | bool | str:
-    if value in ("true", "false"):
-        return value == "true"
-    return int(value) if re.fullmatch(r"-?\d+", value) else value
 
 
 class AnyRecipe(RootModel[Annotated[CompileRecipe | NeuronRecipe, Field(discriminator="target")]]):
@@ -75,9 +64,10 @@ def work(job: Job[CompileRecipe | NeuronRecipe]) -> Outcome:
         module = module_for_cpu(job.store.path(lowered[f"{graph}.hlo.pb"]).read_bytes(), signature)
         outputs[f"{graph}.stablehlo"] = job.store.put_bytes(module)
         try:
-            executable = client.compile(module, job.recipe.options())
+            executable = client.compile(module, job.recipe.flags)
         except OptionError as error:
-            raise BadInput(f"flags of the variant: {error}; accepted: what this XLA knows") from None
+            found = " ".join(job.recipe.flags)
+            raise BadInput(f"flags of the variant: found {found} ({error}); accepted: what XLA compiles with") from None
         outputs[f"{graph}.xla"] = job.store.put_bytes(canonical(executable))
     return Outcome(outputs=outputs, facts={"cpu_features": cpu_features()})
 

@@ -3,8 +3,11 @@
 Snakemake locks a working directory with files that outlive it, and cannot tell a killed run from one at
 work. Here the lock is removed only when the process table (Linux) has no snakemake that works in the
 directory. Snakemake also believes every receipt that is there. One that is damaged, or whose objects are gone
-from the store, is removed, so that the run makes both again. Nothing else needs recovering: stages write whole
-files or none.
+from the store, is removed, so that the run makes both again. Stages write whole files or none.
+
+What people use lies outside the store: a release, an artifact. Of each, files are looked for and their sizes compared,
+and where one is not as it should be its receipt goes too, so that the run lays the folder out again. Contents are read
+of lists alone: this runs before every run, also before one that has nothing to do.
 """
 
 from collections.abc import Iterator
@@ -13,11 +16,15 @@ from pathlib import Path
 import psutil
 
 from config.loading import load
+from ledger.digest import parse_json, sha256_file
 from ledger.errors import BadInput, run_cli
 from ledger.flags import Parser
 from ledger.receipts import Receipt
 from ledger.stage import say
 from ledger.store import Store, open_store
+from publish.trust.release import LIST
+from serve.errors import ServeError
+from serve.manifest import Manifest, locate
 
 LOCKS = Path(".snakemake", "locks")
 RESULTS = Path("results")
@@ -35,6 +42,7 @@ def main() -> int:
     receipts = RESULTS / factory.name / "receipts"
     if receipts.is_dir():
         _discard(receipts, store)
+    _drop_summary(receipts.parent / "summary.json")
     return 0
 
 
@@ -80,7 +88,47 @@ def _unusable(path: Path, store: Store) -> str:
     except BadInput as error:
         return str(error)
     gone = next((name for name, ref in receipt.outputs.items() if not store.has(ref)), None)
-    return f"its output {gone} is missing from the store, or cut short" if gone else ""
+    if gone:
+        return f"its output {gone} is missing from the store, or cut short"
+    # results/<name>/receipts/<checkpoint>[/<variant>]/<stage>.json
+    match receipt.stage:
+        case "package":
+            return _lost_of_release(path.parents[2] / "release" / path.parent.name, receipt)
+        case "assemble":
+            checkpoint, variant = path.parents[1].name, path.parent.name
+            return _lost_of_artifact(path.parents[3] / "build" / checkpoint / "variants" / variant)
+        case _:
+            return ""
+
+
+def _lost_of_release(folder: Path, package: Receipt) -> str:
+    """What is wrong with a release, whose files are the outputs of its receipt."""
+    for name, ref in package.outputs.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{path} is missing"
+        if path.stat().st_size != ref.bytes or (name == LIST and sha256_file(path) != ref.sha256):
+            return f"{path} is not what was released"
+    return ""
+
+
+def _lost_of_artifact(folder: Path) -> str:
+    try:
+        for ref in Manifest.read(folder).files():
+            locate(folder, ref)
+    except ServeError as error:
+        return str(error)
+    return ""
+
+
+def _drop_summary(path: Path) -> None:
+    try:
+        parse_json(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return
+    except BadInput as error:
+        path.unlink()
+        say(f"removed {path}, which this run makes again: {error}")
 
 
 if __name__ == "__main__":

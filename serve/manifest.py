@@ -79,13 +79,15 @@ class Graph(_Model):
     """One compiled step graph.
 
     `modules` is what the target executes. Target cpu: one portable module, and beside it an `executable` that only
-    loads on hosts whose CPU has all of `cpu_features`. Target inf2: one file, or one per rank; graphs may share it.
+    loads on hosts whose CPU has all of `cpu_features`; any other compiles the module, with the same `flags` of XLA.
+    Target inf2: one file, or one per rank; graphs may share it.
     """
 
     signature: Signature
     modules: tuple[FileRef, ...] = Field(min_length=1)
     executable: FileRef | None = None
     cpu_features: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 class Model(_Model):

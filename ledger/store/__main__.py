@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 from ledger.errors import BadInput, run_cli
-from ledger.flags import Parser, add_store, whole
+from ledger.flags import Parser, add_store, check_folder, whole
 from ledger.stage import say
 from ledger.store import collect, kept, telling
 from ledger.store.holding import Folder
@@ -23,7 +22,8 @@ _DAY = 24 * 3600
 def _why(flags: argparse.Namespace) -> None:
     holdings = [open_holding(flags.store)]
     if "://" in flags.store:
-        # What was asked here and did not end well is in the folder alone.
+        # What was asked before there was a bucket behind the folder is in the folder alone.
+        check_folder("--cache", flags.cache)
         holdings.append(Folder(Path(flags.cache)))
     answer = Library(holdings).answer(flags.key)
     say(_json(telling.as_json(answer)) if flags.json else "\n".join(telling.lines(answer)))
@@ -46,7 +46,7 @@ def _collect(flags: argparse.Namespace) -> None:
         raise BadInput(
             "--delete, and nothing is kept in this store; accepted: `keep` a release before it, or --keep-nothing too"
         )
-    garbage = collect.find(holding, releases.values(), time.time() - flags.older_than * _DAY)
+    garbage = collect.find(holding, releases.values(), holding.now() - flags.older_than * _DAY)
     if flags.delete:
         collect.remove(holding, garbage)
     found: dict[str, Any] = {"deleted": flags.delete, "kept": list(releases), **garbage.summary()}

@@ -1,17 +1,18 @@
 """What a stage was asked, in full: a key is a digest of it, and says nothing by itself.
 
-Kept when the stage begins, and so also for a run that failed or was killed. Source files and where the receipt goes are
-no part of the key: they are here for a person who wonders why something was built again.
+Kept when the stage begins, and so also for a run that failed or was killed: while it is young, `collect` leaves what
+the stage works on. Source files and where the receipt goes are no part of the key: they are here for a person who
+wonders why something was built again.
 """
 
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from ledger.receipts import Sha256
+from ledger.receipts import Sha256, StageName, parse_model
 
 FOLDER = "asked"
 _PARTS = 3  # of the receipt's path: results/demo/receipts/[demo/512-128/compile.json]
@@ -23,7 +24,7 @@ class Asked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: Sha256
-    stage: str
+    stage: StageName
     recipe: dict[str, Any]
     inputs: dict[str, Sha256]
     toolchain: dict[str, str]
@@ -37,6 +38,11 @@ class Asked(BaseModel):
     def name(self) -> str:
         """Its name in a store."""
         return asked_name(self.stage, self.key)
+
+    @classmethod
+    def parse(cls, data: bytes, origin: str) -> Self:
+        """The question that `data` holds; BadInput names `origin` if it is damaged."""
+        return parse_model(cls, data, origin)
 
 
 def asked_name(stage: str, key: str) -> str:

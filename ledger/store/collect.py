@@ -2,34 +2,39 @@
 
 Reached is what the kept receipts made, what they were made from, and so on: a receipt names the digests of its inputs'
 receipts, and every record with such a digest counts. Whatever is younger than a time of grace stays, and with it what
-young records name, as somebody may be at work on it. Records go before objects, so that no record speaks of what is
-gone. A builder who finds an old record at the very moment when it goes makes it anew.
+young records and young questions name, as somebody may be at work on it. A kept release with a gap ends the collection
+before anything is removed: what lies behind a record that cannot be read is not known.
+
+Records go before objects, so that no record speaks of what is gone. Others work meanwhile, so a removal looks at what
+was kept, asked and recorded since twice: before the records go, and before the objects go. A record that somebody kept
+or asked for in between is put back; who keeps later finds it gone (see kept.py).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from ledger.errors import BadInput
+from ledger.digest import canonical_json
 from ledger.receipts import Receipt
+from ledger.store import chain
 from ledger.store.asked import FOLDER as ASKED
+from ledger.store.asked import Asked
 from ledger.store.holding import Entry, Holding
-from ledger.store.kept import Kept
-from ledger.store.local import object_name
+from ledger.store.kept import Kept, all_kept
 
-_THREADS = 16
+_ACTIONS = "actions"
+_MENDED = "run that stage again, which records it anew, or forget the release"
 
 
 @dataclass(frozen=True)
 class Garbage:
     """What may go, and how much stays."""
 
-    seen: frozenset[str]  # every record there was
+    seen: frozenset[Entry]  # every record and question there was
+    receipts: Mapping[str, Receipt]
     records: list[Entry]
     asked: list[Entry]
     objects: list[Entry]
@@ -50,64 +55,58 @@ class Garbage:
 
 
 def find(holding: Holding, kept: Iterable[Kept], before: float) -> Garbage:
-    """What was written before a time (seconds since 1970) and is not reached from `kept`."""
-    # Objects first: what is recorded while this looks names objects that are younger, or are found by the second look.
-    objects, records = list(holding.entries("objects")), list(holding.entries("actions"))
-    receipts = _read(holding, records)
-    roots = [receipt for one in kept for receipt in one.receipts.values()]
-    roots += [receipts[entry.name] for entry in records if entry.name in receipts and entry.written >= before]
-    reached, live = _reached(roots, receipts)
-    lost = [one for one in records if one.name not in receipts or receipts[one.name].digest not in reached]
+    """What was written before a time (seconds since 1970) and is not reached from `kept`.
+
+    BadInput when what a kept receipt was made from cannot be told.
+    """
+    # Objects first: what is recorded while this looks names objects that are younger, or are found by a later look.
+    objects, records, asked = (list(chain.entries(holding, folder)) for folder in ("objects", _ACTIONS, ASKED))
+    receipts = chain.read(holding, records, Receipt.parse)
+    held = {f"kept receipt {path}": receipt for one in kept for path, receipt in one.receipts.items()}
+    chain.check_whole(holding, held, [*receipts.values(), *held.values()], _MENDED)
+    young = [entry for entry in [*records, *asked] if entry.written >= before]
+    reached, live = _reached(holding, held.values(), young, receipts)
     return Garbage(
-        seen=frozenset(entry.name for entry in records),
-        records=[one for one in lost if one.written < before and _stem(one) not in reached],
-        asked=[one for one in holding.entries(ASKED) if one.written < before and _stem(one) not in reached],
+        seen=frozenset([*records, *asked]),
+        receipts=receipts,
+        records=[one for one in records if one.written < before and _key(one) not in reached],
+        asked=[one for one in asked if one.written < before and _key(one) not in reached],
         objects=[one for one in objects if one.written < before and one.name not in live],
-        uploads=holding.uploads(before),
+        uploads=[one for one in holding.uploads(before) if chain.is_name(one[0])],
         staying=[one for one in objects if one.written >= before or one.name in live],
     )
 
 
 def remove(holding: Holding, garbage: Garbage) -> None:
-    """Remove it, but for objects that a record names which came since."""
-    holding.discard(entry.name for entry in [*garbage.records, *garbage.asked])
-    since = [entry for entry in holding.entries("actions") if entry.name not in garbage.seen]
-    named = {object_name(ref) for receipt in _read(holding, since).values() for ref in receipt.outputs.values()}
-    holding.discard(entry.name for entry in garbage.objects if entry.name not in named)
+    """Remove it, but for what has come to be needed since."""
+    reached, _ = _since(holding, garbage)
+    records = [entry for entry in garbage.records if _key(entry) not in reached]
+    holding.discard(entry.name for entry in [*records, *garbage.asked] if _key(entry) not in reached)
+    reached, live = _since(holding, garbage)
+    for entry in records:
+        if _key(entry) in reached and entry.name in garbage.receipts:
+            holding.put(entry.name, canonical_json(garbage.receipts[entry.name].model_dump(mode="json")))
+    holding.discard(entry.name for entry in garbage.objects if entry.name not in live)
     holding.abort(garbage.uploads)
 
 
-def _read(holding: Holding, records: Iterable[Entry]) -> dict[str, Receipt]:
-    """The receipts of records, by name; without those that are damaged, or gone by now."""
-
-    def read(entry: Entry) -> tuple[str, Receipt] | None:
-        try:
-            data = holding.read(entry.name)
-            return (entry.name, Receipt.parse(data, entry.name)) if data else None
-        except BadInput:
-            return None
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return dict(filter(None, pool.map(read, records)))
+def _since(holding: Holding, garbage: Garbage) -> tuple[set[str], set[str]]:
+    """What is reached from all that is kept by now, and from what was asked and recorded since."""
+    entries = [entry for folder in (_ACTIONS, ASKED) for entry in chain.entries(holding, folder)]
+    held = [receipt for one in all_kept(holding).values() for receipt in one.receipts.values()]
+    return _reached(holding, held, [entry for entry in entries if entry not in garbage.seen], garbage.receipts)
 
 
-def _reached(roots: list[Receipt], records: Mapping[str, Receipt]) -> tuple[set[str], set[str]]:
-    """Digests and keys of the receipts that `roots` lead to, and the names of the objects of all of them."""
-    index: dict[str, list[Receipt]] = defaultdict(list)
-    for receipt in records.values():
-        index[receipt.digest].append(receipt)
-        index[receipt.key].append(receipt)
-    reached: set[str] = set()
-    objects: set[str] = set()
-    waiting = list(roots)
-    while waiting:
-        receipt = waiting.pop()
-        objects |= {object_name(ref) for ref in receipt.outputs.values()}
-        for name in {receipt.digest, receipt.key, *receipt.inputs.values()} - reached:
-            reached.add(name)
-            waiting += index[name]
-    return reached, objects
+def _reached(
+    holding: Holding, held: Iterable[Receipt], work: Iterable[Entry], receipts: Mapping[str, Receipt]
+) -> tuple[set[str], set[str]]:
+    """Digests and keys, and names of objects, that lead from kept receipts and from entries of somebody's work."""
+    asked = [entry for entry in work if entry.name.startswith(f"{ASKED}/")]
+    recorded = [entry for entry in work if entry not in asked]
+    held = [*held, *chain.read(holding, recorded, Receipt.parse).values()]
+    needed = {digest for one in chain.read(holding, asked, Asked.parse).values() for digest in one.inputs.values()}
+    return chain.reached(needed | {one.digest for one in held}, [*receipts.values(), *held])
 
 
-def _stem(entry: Entry) -> str:
+def _key(entry: Entry) -> str:
     return PurePosixPath(entry.name).stem

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ledger.atomic import write_bytes
+from ledger.atomic import make_folder, sync, write_bytes
 
 
 class Entry(NamedTuple):
@@ -20,6 +23,13 @@ class Entry(NamedTuple):
 
 class Holding(Protocol):
     """The names of a store and what is under them."""
+
+    @property
+    def location(self) -> str:
+        """Where it is, as people write it."""
+
+    def now(self) -> float:
+        """The time by the clock that tells when an entry was written, in seconds since 1970."""
 
     def entries(self, under: str) -> Iterator[Entry]:
         """What has a name that begins with the folder `under`, in no order."""
@@ -49,6 +59,13 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self._root = root
 
+    @property
+    def location(self) -> str:
+        return str(self._root)
+
+    def now(self) -> float:
+        return time.time()
+
     def entries(self, under: str) -> Iterator[Entry]:
         for path in (self._root / under).rglob("*"):
             with suppress(FileNotFoundError):
@@ -68,9 +85,17 @@ class Folder:
         return None
 
     def put(self, name: str, data: bytes) -> bool:
-        if (self._root / name).exists():
+        path, aside = self._root / name, self._root / "tmp" / uuid.uuid4().hex
+        write_bytes(aside, data)
+        make_folder(path.parent)
+        try:
+            # Unlike a rename, a link does not take a name that somebody else has taken meanwhile.
+            os.link(aside, path)
+        except FileExistsError:
             return False
-        write_bytes(self._root / name, data)
+        finally:
+            aside.unlink()
+        sync(path.parent)
         return True
 
     def discard(self, names: Iterable[str]) -> None:

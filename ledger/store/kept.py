@@ -1,25 +1,31 @@
 """What must not be collected: the receipts of releases that somebody keeps, by name.
 
 A record holds the receipts themselves, so that it stays true whatever becomes of the folder that they came from.
+
+A collection may be at work at the same time. It looks at what is kept before records go and before objects go, so
+whoever keeps something looks at the records and objects again afterwards: either the collection sees what is kept, or
+the one who keeps sees that a record is gone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from ledger.digest import canonical_json
-from ledger.errors import BadInput, explain
-from ledger.receipts import Receipt
+from ledger.errors import BadInput
+from ledger.receipts import Receipt, parse_model
+from ledger.store import chain
 from ledger.store.holding import Holding
 from ledger.store.local import object_name
 
 FOLDER = "kept"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RECEIPTS = "receipts"
+_WHOLE = "receipts of runs whose whole line this store holds: run them again with it"
 
 
 class Kept(BaseModel):
@@ -33,38 +39,62 @@ class Kept(BaseModel):
 def all_kept(holding: Holding) -> dict[str, Kept]:
     """Every kept release by name; BadInput for a record that is damaged, as what it kept is then not known."""
     found = {}
-    for entry in holding.entries(FOLDER):
-        data = holding.read(entry.name)
-        if data is None:
+    for name in _names(holding):
+        if (data := holding.read(path := _path(name))) is None:
             continue
         try:
-            found[PurePosixPath(entry.name).stem] = Kept.model_validate_json(data)
-        except ValidationError as error:
-            raise BadInput(f"{explain(error, entry.name, Kept)}; keep that release again") from None
-    return dict(sorted(found.items()))
+            found[name] = parse_model(Kept, data, f"{holding.location}/{path}")
+        except BadInput as error:
+            raise BadInput(f"{error}; keep {name} again, or forget it") from None
+    return found
 
 
 def keep(holding: Holding, name: str, paths: Iterable[Path]) -> Kept:
-    """Keep the receipts at `paths` as `name`; BadInput when the store lacks what they made, or `name` is taken."""
-    if not _NAME.fullmatch(name):
-        raise BadInput(f"NAME is {name!r}; accepted: up to 64 letters, digits and . _ -")
+    """Keep the receipts at `paths` as `name`.
+
+    BadInput when the store lacks what they made or were made from, or `name` is taken.
+    """
+    path = _path(name)
     kept = Kept(receipts=dict(sorted(_receipts(paths))))
     _check(holding, kept.receipts)
     data = canonical_json(kept.model_dump(mode="json"))
-    path = f"{FOLDER}/{name}.json"
-    if not holding.put(path, data) and holding.read(path) != data:
+    if (standing := holding.read(path)) is not None:
+        try:
+            parse_model(Kept, standing, path)
+        except BadInput:
+            holding.discard([path])  # it keeps nothing
+    mine = holding.put(path, data)
+    if not mine and holding.read(path) != data:
         raise BadInput(
             f"NAME is {name!r}, which is kept with other receipts; accepted: another name, or forget it first"
         )
+    try:
+        _check(holding, kept.receipts)
+    except BadInput:
+        if mine:
+            holding.discard([path])
+        raise
     return kept
 
 
 def forget(holding: Holding, name: str) -> None:
     """Keep `name` no longer; BadInput when it is not kept."""
-    names = all_kept(holding)
+    path, names = _path(name), _names(holding)
     if name not in names:
         raise BadInput(f"NAME is {name!r}, which is not kept; accepted: {', '.join(names) or 'none is'}")
-    holding.discard([f"{FOLDER}/{name}.json"])
+    holding.discard([path])
+
+
+def _names(holding: Holding) -> list[str]:
+    files = (entry.name.removeprefix(f"{FOLDER}/") for entry in holding.entries(FOLDER))
+    names = (file.removesuffix(".json") for file in files if file.endswith(".json"))
+    return sorted(name for name in names if _NAME.fullmatch(name))
+
+
+def _path(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"NAME is {name!r}; accepted: up to 64 letters, digits and . _ -")
+    return f"{FOLDER}/{name}.json"
 
 
 def _receipts(paths: Iterable[Path]) -> Iterator[tuple[str, Receipt]]:
@@ -87,10 +117,19 @@ def _sound(path: Path) -> Receipt:
 
 
 def _check(holding: Holding, receipts: Mapping[str, Receipt]) -> None:
-    there = {entry.name: entry.bytes for entry in holding.entries("objects")}
+    """BadInput when a receipt is not recorded, or anything on the way to it, with all its objects there."""
+    # Records first, as a collection removes them first.
+    records = chain.read(holding, chain.entries(holding, "actions"), Receipt.parse).values()
+    there = {entry.name: entry.bytes for entry in chain.entries(holding, "objects")}
     for path, receipt in receipts.items():
         for label, ref in receipt.outputs.items():
             if there.get(object_name(ref)) != ref.bytes:
                 raise BadInput(
                     f"{path}: its output {label} is not in this store; accepted: receipts of what the store holds"
                 )
+    whole = [one for one in records if all(there.get(object_name(ref)) == ref.bytes for ref in one.outputs.values())]
+    recorded = chain.by_digest(whole)
+    for path, receipt in receipts.items():
+        if receipt.digest not in recorded:
+            raise BadInput(f"{path}: {holding.location} has no record of it; accepted: {_WHOLE}")
+    chain.check_whole(holding, receipts, whole, _WHOLE)

@@ -12,18 +12,19 @@ write aside and rename, and the last one stays: a fresh copy is known to be good
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ledger.atomic import make_folder, replacing, sweep, sync, write_json
 from ledger.digest import canonical_json, parse_json, sha256_file
-from ledger.errors import BadInput
+from ledger.errors import BadInput, FoundryError
 from ledger.receipts import Receipt, Ref
 from ledger.store.asked import Asked
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Lost", "ObjectWriter", "Ref", "Store", "action_name", "object_name"]
 
 _CHUNK = 4 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Lost(BadInput):
@@ -86,7 +88,9 @@ class ObjectWriter(io.RawIOBase):
 
 
 class Store:
-    """The store at `root`, which is made if it is not there."""
+    """The store at `root`, which is made if it is not there. `flag` is what gives its folder."""
+
+    flag = "--store"
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -100,11 +104,13 @@ class Store:
         aside = self.root / "tmp" / uuid.uuid4().hex
         file = ObjectWriter(aside)
         try:
-            yield file
-            ref = file.seal()
-            self._keep(aside, ref)
+            with self._room():
+                yield file
+                ref = file.seal()
+                self._keep(aside, ref)
         finally:
-            file.close()
+            with suppress(OSError):  # what a full disk did not take is lost with the file
+                file.close()
             aside.unlink(missing_ok=True)
         file.ref = ref
 
@@ -198,6 +204,18 @@ class Store:
     def ask(self, asked: Asked) -> None:
         """Keep what a stage is asked, for `python -m ledger.store why`."""
         write_json(self.root / asked.name, asked.model_dump(mode="json"))
+
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        """A full disk, as a sentence that names this folder."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise FoundryError(
+                f"{self.flag} {self.root}: {error.strerror}; accepted: a folder with room for what is built"
+            ) from None
 
     def _damage(self, ref: Ref) -> str | None:
         """The sha256 of an object that is not what its name says, which is removed; None for a good one, or none."""

@@ -18,13 +18,13 @@ def open_store(location: str | Path, cache: str | Path = CACHE, *, flag: str = "
     """
     there = _bucket(location, flag)
     if there is None:
-        check_folder(flag, Path(location))
+        check_folder(flag, location)
         return Store(Path(location))
     # boto3 takes half a second to import, which nobody should pay who has a folder.
     from ledger.store.remote import Bucket
     from ledger.store.shared import SharedStore
 
-    check_folder(flag.replace("store", "cache"), Path(cache))
+    check_folder(flag.replace("store", "cache"), cache)
     return SharedStore(Path(cache), Bucket(*there))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -88,7 +89,7 @@ class Bucket:
             multipart_threshold=part, multipart_chunksize=part, max_concurrency=8, preferred_transfer_client="classic"
         )
         with self._talking():
-            self._client: S3Client = boto3.session.Session().client("s3", config=_CLIENT)
+            self._client = self._connected()
             for operation in _WRITES:
                 self._client.meta.events.register(f"before-parameter-build.s3.{operation}", _conditional)
             try:
@@ -97,6 +98,23 @@ class Bucket:
                 if _code(error) not in {"404", "NoSuchBucket"}:
                     raise
                 raise BadInput(f"{self.location}: there is no bucket {bucket}; accepted: one that exists") from None
+
+    def _connected(self) -> S3Client:
+        try:
+            return boto3.session.Session().client("s3", config=_CLIENT)
+        except told.BotoCoreError:
+            raise
+        except ValueError as error:
+            raise BadInput(
+                f"{self.location}: {_flat(error)}; accepted: an endpoint https://HOST or http://HOST:PORT in "
+                "AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile"
+            ) from None
+
+    def now(self) -> float:
+        """The bucket's own time, in seconds since 1970: the end of the second in which it answered."""
+        with self._talking():
+            answer = self._client.head_bucket(Bucket=self._bucket)
+        return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp() + 1
 
     def head(self, name: str) -> Head | None:
         """Size and tag of an object, None when there is none."""

@@ -1,8 +1,9 @@
 """A folder of this machine with a bucket behind it, which other machines fill too.
 
 Stages work on files: they map them, link them and hand them to compilers. So reading brings an object into the folder,
-checked on the way, and only a run that succeeded is written to the bucket: its objects, what it was asked, and last its
-record. A record is there with all that it names, or not at all.
+checked on the way. What a stage is asked is written to the bucket when it begins, so that no collection takes away what
+it works on, and what it made only if it succeeded: its objects, and last its record. A record is there with all that it
+names, or not at all.
 
 Two builders of one key: who records first wins, and the other one takes that record for its own. A record whose objects
 are gone or damaged is none, and is replaced by the next run with that key.
@@ -21,12 +22,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from ledger.atomic import sync
 from ledger.digest import canonical_json, sha256_file
 from ledger.errors import BadInput, FoundryError
 from ledger.receipts import Receipt, Ref
-from ledger.store.asked import asked_name
+from ledger.store.asked import Asked, asked_name
 from ledger.store.local import Lost, Store, action_name, object_name
 from ledger.store.remote import Bucket, Version
 
@@ -37,6 +39,8 @@ _TRIES = 5
 
 class SharedStore(Store):
     """The store in `bucket`, used through the folder `root`."""
+
+    flag = "--cache"
 
     def __init__(self, root: Path, bucket: Bucket) -> None:
         super().__init__(root)
@@ -77,10 +81,24 @@ class SharedStore(Store):
         super().record_action(receipt)
         return self._publish(receipt, anew=anew)
 
+    def ask(self, asked: Asked) -> None:
+        """Keep what a stage is asked, here and in the bucket, as of now: old questions are collected."""
+        super().ask(asked)
+        standing = self.bucket.head(asked.name)
+        data = canonical_json(asked.model_dump(mode="json"))
+        # Whoever else writes it at this moment asks the same.
+        self.bucket.put(asked.name, data, over=standing.tag if standing else None)
+
     def _publish(self, receipt: Receipt, *, anew: bool) -> Receipt:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(self._upload, set(receipt.outputs.values())))
+        self._upload_all(receipt)
         self._upload_asked(receipt)
+        recorded = self._record(receipt, anew=anew)
+        # An old object that was there may have been collected before the record spoke for it.
+        if recorded is receipt:
+            self._upload_all(receipt)
+        return recorded
+
+    def _record(self, receipt: Receipt, *, anew: bool) -> Receipt:
         name, data = action_name(receipt.key), canonical_json(receipt.model_dump(mode="json"))
         for _ in range(_TRIES):
             version = self.bucket.version(name)
@@ -115,6 +133,10 @@ class SharedStore(Store):
             self.path(ref)
         return self.has(ref)
 
+    def _upload_all(self, receipt: Receipt) -> None:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(self._upload, set(receipt.outputs.values())))
+
     def _upload(self, ref: Ref) -> None:
         name = object_name(ref)
         for _ in range(_TRIES):
@@ -139,20 +161,25 @@ class SharedStore(Store):
             if super().has(ref):
                 return
             try:
-                tag = self.bucket.fetch(name, aside)
-                if tag is None:
-                    return
-                if (found := sha256_file(aside)) != ref.sha256:
-                    self.bucket.remove(name, tag)
-                    raise Lost(
-                        f"object {self.bucket.location}/{name} has sha256 {found}, not its name, and is removed; run "
-                        "again to make it anew"
-                    )
-                aside.chmod(0o444)
-                sync(aside)
-                self._keep(aside, ref)
+                with self._room():
+                    if (tag := self.bucket.fetch(name, aside)) is None:
+                        return
+                    if (found := sha256_file(aside)) != ref.sha256:
+                        self._drop(name, tag, found)
+                    aside.chmod(0o444)
+                    sync(aside)
+                    self._keep(aside, ref)
             finally:
                 aside.unlink(missing_ok=True)
+
+    def _drop(self, name: str, tag: str, found: str) -> NoReturn:
+        """Remove a damaged object from the bucket, if that is allowed, and raise Lost."""
+        what = f"object {self.bucket.location}/{name} has sha256 {found}, not its name, and"
+        try:
+            self.bucket.remove(name, tag)
+        except FoundryError as error:
+            raise Lost(f"{what} stays: {error}") from None
+        raise Lost(f"{what} is removed; run again to make it anew")
 
     @contextmanager
     def _alone(self, ref: Ref) -> Iterator[None]:

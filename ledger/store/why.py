@@ -7,13 +7,13 @@ recorded last.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
-
-from pydantic import ValidationError
 
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
@@ -22,9 +22,10 @@ from ledger.store.holding import Holding
 from ledger.store.local import action_name, object_name
 
 ABSENT = "absent"
-_ACCEPTED = "the digits after `building` or more of a key, or the path of a receipt"
+_ACCEPTED = "the digits (0-9, a-f) after `building`, four or more and up to 64, or the path of a receipt"
 _THREADS = 16
-_LEAST = 4  # digits of a key
+_KEY = re.compile(r"[0-9a-f]{4,64}")
+_LONGEST = 80
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,16 @@ class Library:
         )
 
     def _find(self, wanted: str) -> Asked:
-        if Path(wanted).is_file():
+        if _is_file(wanted):
             receipt = Receipt.read(Path(wanted))
             known = receipt.model_dump(include={"key", "stage", "recipe", "inputs", "toolchain", "source"})
             return self._read(asked_name(receipt.stage, receipt.key)) or Asked.model_validate(known)
         fits = [name for name in self._asked if _key(name).startswith(wanted)]
-        if len(wanted) < _LEAST or not fits:
+        if not _KEY.fullmatch(wanted):
+            raise BadInput(
+                f"KEY is {_shown(wanted)}, which is neither digits of a key nor a file; accepted: {_ACCEPTED}"
+            )
+        if not fits:
             raise BadInput(f"KEY is {wanted!r}, which no stage was asked for; accepted: {_ACCEPTED}")
         if len(fits) > 1:
             raise BadInput(f"KEY is {wanted!r}, and {len(fits)} keys begin so; accepted: more of its digits")
@@ -98,10 +103,10 @@ class Library:
     def _read(self, name: str) -> Asked | None:
         for holding in self._holdings:
             if data := holding.read(name):
-                try:
-                    return Asked.model_validate_json(data)
-                except ValidationError:
-                    continue
+                with suppress(BadInput):
+                    asked = Asked.parse(data, name)
+                    if asked.name == name:
+                        return asked
         return None
 
     def _state(self, key: str) -> str:
@@ -143,6 +148,16 @@ def _first(holdings: Sequence[Holding], folder: str) -> dict[str, float]:
     for entry in (entry for holding in holdings for entry in holding.entries(folder)):
         found[entry.name] = min(entry.written, found.get(entry.name, entry.written))
     return found
+
+
+def _is_file(path: str) -> bool:
+    with suppress(OSError, ValueError):  # too long for a path, or not to be looked at
+        return Path(path).is_file()
+    return False
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 def _key(name: str) -> str:

@@ -10,17 +10,19 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from config.base import Strict
+from config.base import Revision, Strict
 from ledger.errors import BadInput, explain
 
+LARGEST = 2**63 - 1
+"""Bytes of a file, at most."""
 State = Literal["same", "changed", "gone", "unknown", "unwatched"]
 
 
 class Content(Strict):
     """One version of a file: its sha256 if it is a large one, its git blob id if not, and its size."""
 
-    digest: str
-    bytes: int
+    digest: str = Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")
+    bytes: int = Field(ge=0, le=LARGEST)
 
 
 class Difference(Strict):
@@ -49,8 +51,8 @@ class Watched(Strict):
 
     state: State
     repo: str | None = None
-    pinned: str | None = None
-    head: str | None = None
+    pinned: Revision | None = None
+    head: Revision | None = None
     files: tuple[Difference, ...] = ()
     reason: str | None = None
 

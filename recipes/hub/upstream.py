@@ -8,10 +8,12 @@ no function of what a build is made from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import TypeGuard
 
 from httpx import HTTPError
 from huggingface_hub import HfApi, ModelInfo, constants
@@ -25,7 +27,7 @@ from ledger.errors import run_cli
 from ledger.flags import Parser, check_file
 from ledger.stage import say
 from recipes.fetch import WANTED
-from recipes.hub.findings import Content, Difference, Upstream, Watched
+from recipes.hub.findings import LARGEST, Content, Difference, Upstream, Watched
 from recipes.hub.refusals import refusal
 from recipes.hub.source import TIMEOUT
 
@@ -38,8 +40,9 @@ def look(checkpoint: Checkpoint, api: HfApi) -> Watched:
     try:
         return _compared(checkpoint, source, api)
     # An answer that is no listing of a repository raises whatever the client stumbles over.
-    except (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = str(refusal(error, source))
+    except (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        # What was answered may stand in it, and need not be text that can be written.
+        reason = str(refusal(error, source)).encode(errors="backslashreplace").decode()
         return Watched(state="unknown", repo=source.repo, pinned=source.revision, reason=reason)
 
 
@@ -54,8 +57,8 @@ def differences(pinned: Mapping[str, Content], head: Mapping[str, Content]) -> t
 
 def _compared(checkpoint: Checkpoint, source: HubSource, api: HfApi) -> Watched:
     head = api.model_info(source.repo, timeout=TIMEOUT, files_metadata=True)
-    if head.sha is None:
-        raise ValueError("the Hub tells no commit")
+    if not _is_hex(head.sha, 40):
+        raise ValueError(f"the Hub tells no commit but {_shown(head.sha)}")
     known = Watched(state="same", repo=source.repo, pinned=source.revision, head=head.sha)
     if head.sha == source.revision:
         return known
@@ -64,7 +67,7 @@ def _compared(checkpoint: Checkpoint, source: HubSource, api: HfApi) -> Watched:
     except RevisionNotFoundError:
         return known.model_copy(update={"state": "gone"})
     if pinned.sha != source.revision:
-        raise ValueError(f"the Hub answers with {pinned.sha}")
+        raise ValueError(f"the Hub answers with {_shown(pinned.sha)}")
     files = differences(_listed(pinned), _listed(head))
     return known.model_copy(update={"state": "changed", "files": files, "reason": _licence(head, checkpoint.licence)})
 
@@ -75,10 +78,25 @@ def _listed(info: ModelInfo) -> dict[str, Content]:
     found = {}
     for one in info.siblings:
         digest = one.lfs.sha256 if one.lfs else one.blob_id
-        if digest is None or one.size is None:
-            raise ValueError(f"the Hub lists {one.rfilename} without digest or size")
+        if not _is_text(one.rfilename):
+            raise ValueError(f"the Hub lists a file with the name {_shown(one.rfilename)}")
+        if not _is_hex(digest, 64 if one.lfs else 40) or type(one.size) is not int or not 0 <= one.size <= LARGEST:
+            raise ValueError(f"the Hub lists {_shown(one.rfilename)} without digest or size")
         found[one.rfilename] = Content(digest=digest, bytes=one.size)
     return found
+
+
+def _is_hex(value: object, letters: int) -> TypeGuard[str]:
+    return isinstance(value, str) and re.fullmatch(rf"[0-9a-f]{{{letters}}}", value) is not None
+
+
+def _is_text(value: object) -> bool:
+    # JSON can say half of a surrogate pair, which no file can hold.
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _shown(value: object) -> str:
+    return ascii(value)[:80]
 
 
 def _licence(head: ModelInfo, configured: str) -> str | None:

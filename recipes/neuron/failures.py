@@ -76,30 +76,34 @@ _TOO_MANY_ADVICE = "the graph has too many instructions; take a smaller kv_bucke
 
 @dataclass(frozen=True)
 class Failure:
-    """What happened, the code of the compiler where it gave one, and the line of the log that says it."""
+    """What happened, the compiler's code if any, the line of the log that says it, and the variant's own flags."""
 
     kind: Kind
     code: str | None
     line: str
+    flags: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
         """One sentence for a person."""
         advice = _TOO_MANY_ADVICE if self.code and _TOO_MANY.fullmatch(self.code) else _ADVICE[self.kind]
+        if self.kind == "argument" and self.flags:
+            advice = f"the compiler refuses an argument; mend the variant's own flags ({' '.join(self.flags)}) first"
         return f"the build failed, {self.kind} ({self.line}): {advice}"
 
 
-def classify(returncode: int, log: str) -> Failure:
+def classify(returncode: int, log: str, flags: tuple[str, ...] = ()) -> Failure:
     """The cause of a failed build: `returncode` of its process as Python gives it, `log` of it and of the compiler.
 
     A signal is the build's own only if the log says nothing: a compiler's end is in the log, and its caller reports it.
+    `flags` are what the variant says to the compiler beyond what the foundry says.
     """
     lines = _COLOUR.sub("", log).splitlines()
     log = "\n".join(lines)
     for kind, sign in _SIGNS:
         if found := sign.search(log):
             code = found[0] if _CODE.fullmatch(found[0]) else None
-            return Failure(kind, code, _line_at(log, found))
+            return Failure(kind, code, _line_at(log, found), flags)
     number = -returncode if returncode < 0 else returncode - 128
     if number in _SIGNALS:
         return Failure(_SIGNALS[number], None, f"the build was ended by {signal.Signals(number).name}")

@@ -77,7 +77,7 @@ def _attempt(job: Job[NeuronRecipe], lock: int, *, serial: bool) -> tuple[Outcom
         last = log.strip().splitlines()[-1:]
         if status == BadInput.exit_code and last and last[0].startswith("error: "):
             raise BadInput(last[0].removeprefix("error: "))
-        failure = classify(status, log)
+        failure = classify(status, log, job.recipe.flags)
         facts = _facts(job.recipe) | {"failure": failure.kind, "code": failure.code}
         message = f"{failure.message}; the log is {job.store.path(kept[LOG])}"
         return Outcome(outputs=kept, facts=facts, verdict="failed", message=message), failure

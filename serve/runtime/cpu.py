@@ -111,7 +111,7 @@ def _program(client: Client, folder: Path, graph: Graph) -> Program:
     path = locate(folder, stored or graph.modules[0])
     content = path.read_bytes()
     try:
-        return client.load(content if stored else client.compile(content))
+        return client.load(content if stored else client.compile(content, graph.flags))
     except Exception as error:  # XLA's own kinds, of no public name
         said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise ServeError(f"{path}: XLA:CPU cannot load it ({said}); accepted: a graph built for target cpu") from error

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType, SimpleNamespace
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,10 @@ _ANY = _shape(np.zeros((), np.float32))
 
 
 _OVERRIDES: dict[str, int | bool | str] = {"xla_cpu_prefer_vector_width": 512}
-_NO_FLAGS: Mapping[str, int | bool | str] = MappingProxyType({})
-_INVALID = re.compile(r"INVALID_ARGUMENT: (No such compile option.*|While setting option.*)")
 
 
 class OptionError(ValueError):
-    """XLA's own sentence about an option that it does not have, or not with this value."""
+    """XLA's own sentence about why it does not compile with these options."""
 
 
 class _Placement(xla_client.SingleDeviceSharding):  # type: ignore[misc]
@@ -90,18 +88,19 @@ class Client:
             return shards[0]
         return _jax.ArrayImpl(_ANY, self._placement, shards, True, _skip_checks=True)
 
-    def compile(self, module: bytes, flags: Mapping[str, int | bool | str] = _NO_FLAGS) -> bytes:
+    def compile(self, module: bytes, flags: Sequence[str] = ()) -> bytes:
         """Compile a StableHLO module (text or bytecode) to a serialized executable for this host's CPU.
 
-        `flags` are XLA's debug options and replace this client's own; OptionError for one that XLA does not know.
+        `flags` are XLA's debug options, each `name=value`, and replace this client's own. With any, whatever XLA says
+        against the compile is an OptionError: for a value that it cannot use it has no error of its own.
         """
         options = self._options()
-        options.env_option_overrides = sorted((_OVERRIDES | dict(flags)).items())
+        options.env_option_overrides = sorted((_OVERRIDES | _typed_options(flags)).items())
         try:
             executable = self._client.compile_and_load(module, self._devices, options)
         except _jax.JaxRuntimeError as error:
-            if found := _INVALID.match(str(error)):
-                raise OptionError(found[1]) from None
+            if flags:
+                raise OptionError(str(error).partition("\n")[0]) from error
             raise
         return self._client.serialize_executable(executable)  # type: ignore[no-any-return]
 
@@ -119,6 +118,18 @@ class Client:
         options.num_replicas = ranks
         options.device_assignment = xla_client.DeviceAssignment.create(np.arange(ranks).reshape(ranks, 1))
         return options
+
+
+def _typed_options(flags: Sequence[str]) -> dict[str, int | bool | str]:
+    """Flags as XLA wants them: numbers and truth values are no text."""
+    return {name: _typed(value) for name, _, value in (flag.partition("=") for flag in flags)}
+
+
+def _typed(value: str) -> int | bool | str:
+    if value in ("true", "false"):
+        return value == "true"
+    # What no 64 bits hold stays text, for XLA to refuse.
+    return int(value) if re.fullmatch(r"\d{1,18}", value) else value
 
 
 def _put(array: Array, device: Any, placement: Any) -> Any:

@@ -1,5 +1,6 @@
 """A single point: what it keeps of its base, how it is named, and what it refuses."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,38 @@ def test_a_builder_is_part_of_the_name_when_it_is_given(tmp_path: Path) -> None:
     main([str(REAL), *flags, "--out", str(out)])
     (variant,) = next(iter(load(out).checkpoints.values())).variants
     assert (variant.name, variant.builder) == ("1024-16-inf2-trace", "trace")
+
+
+def test_words_for_the_compiler_are_part_of_the_point_and_of_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "point.yaml"
+    flags = ["--kv-max", "1024", "--kv-bucket", "256", "--target", "inf2", "--flag=-O1", "--flag=--lnc=1"]
+    main([str(REAL), *flags, "--out", str(out)])
+    (variant,) = next(iter(load(out).checkpoints.values())).variants
+    assert (variant.name, variant.flags) == ("1024-256-inf2-o1-lnc-1", ("-O1", "--lnc=1"))
+    assert capsys.readouterr().out == ""
+    said = _refusal(str(REAL), *flags, "--flag=-O2", "--out", str(out))
+    assert f"{REAL} with --kv-max 1024 --kv-bucket 256 --target inf2 --flag=-O1 --flag=--lnc=1 --flag=-O2: " in said
+    assert "flags is -O twice" in said or "flags: found -O twice" in said
+
+
+def test_many_words_are_a_digest_in_the_name_and_other_words_another(tmp_path: Path) -> None:
+    names = set()
+    for level in (1, 2):
+        words = [f"--flag=xla_{key}={level}" for key in ("cpu_prefer_vector_width", "backend_optimization_level")]
+        main([str(DEMO), "--kv-max", "256", "--kv-bucket", "64", *words, "--out", str(tmp_path / "point.yaml")])
+        (variant,) = next(iter(load(tmp_path / "point.yaml").checkpoints.values())).variants
+        names.add(variant.name)
+    assert len(names) == 2
+    assert all(re.fullmatch("256-64-flags-[0-9a-f]{8}", name) for name in names)
+
+
+def test_words_that_a_variant_of_the_base_has_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = ROOT / "tests/config/good/flags.yaml"
+    main([str(base), "--kv-max", "256", "--kv-bucket", "64", "--out", str(tmp_path / "point.yaml")])
+    words = "--flag=xla_cpu_prefer_vector_width=256 --flag=xla_backend_optimization_level=1"
+    assert capsys.readouterr().out.endswith(f"which would take {words}\n")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,13 @@ TEXT = st.text(st.characters(exclude_categories=()))
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=20)
 
+# What can be written in UTF-8.
+GOOD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
 HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 
 
@@ -102,6 +109,12 @@ def test_what_json_cannot_hold_is_refused(value: Any) -> None:
         b'{"b": {"a": 1, "a": 1}}',
         b"[NaN]",
         b"[-Infinity]",
+        b"[1e999]",
+        b'{"a": -1e400}',
+        b'["\\ud800"]',
+        b'{"\\uDFFF": 1}',
+        b'["\\udc00\\ud800"]',
+        b'["\xed\xa0\x80"]',
         b"\xff\xfe\x00",
         b'"\xe9"',
         b"[" * 100_000,
@@ -114,6 +127,18 @@ def test_damage_is_one_sentence_that_names_the_file(data: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
-@given(VALUES)
+@given(st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=20))
+def test_halves_of_pairs_are_refused_and_nothing_else(value: Any) -> None:
+    data = json.dumps(value).encode()
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        with pytest.raises(BadInput, match="is half of a surrogate pair, and no character; accepted"):
+            parse_json(data, "x")
+    else:
+        assert parse_json(data, "x") == json.loads(data)
+
+
+@given(GOOD)
 def test_good_json_is_parsed(value: Any) -> None:
     assert parse_json(json.dumps(value, indent=1).encode(), "x") == value

@@ -54,10 +54,16 @@ def test_a_path_where_no_folder_can_be(path: str) -> None:
     assert str(caught.value) == "--store: file is a file; accepted: a folder, or a path where one can be made"
 
 
+def test_an_empty_path_is_no_folder() -> None:
+    with pytest.raises(BadInput) as caught:
+        check_folder("--store", "")
+    assert str(caught.value) == "--store is empty; accepted: a folder, or a path where one can be made"
+
+
 def test_paths_that_are_fine_are_left_alone() -> None:
     for path in ("file", "new", "folder/new", "new/a/b"):
         check_file("--out", Path(path))
-    for path in ("", "folder", "new", "folder/new/a"):
+    for path in (".", "folder", "new", "folder/new/a"):
         check_folder("--store", Path(path))
     assert sorted(path.name for path in Path().iterdir()) == ["file", "folder"]
 

@@ -16,7 +16,8 @@ from ledger.location import bucket_of
         ("s3://my.bucket/", ("my.bucket", "")),
         ("results/store", None),
         ("/data/s3:/x", None),
-        ("", None),
+        ("data/s3:/x", None),
+        ("a:b/c", None),
     ],
 )
 def test_a_location_is_a_folder_or_a_bucket(location: str, parts: tuple[str, str] | None) -> None:
@@ -26,6 +27,11 @@ def test_a_location_is_a_folder_or_a_bucket(location: str, parts: tuple[str, str
 @pytest.mark.parametrize(
     "location",
     [
+        "",
+        "s3:/my-bucket/foundry",
+        "s3:my-bucket/foundry",
+        "S3:/my-bucket/foundry",
+        "file:/data/store",
         "s3://",
         "s3:///foundry",
         "s3://ab/foundry",

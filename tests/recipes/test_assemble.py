@@ -50,7 +50,13 @@ def receipts(store: Store) -> dict[str, Receipt]:
         "lower": {"ring": 20},
         "compile": {"cpu_features": ["avx2", "fma"]},
     }
-    return {stage: receipt(stage, Outcome(outputs=made, facts=facts.get(stage, {}))) for stage, made in outputs.items()}
+    recipes: dict[str, dict[str, Any]] = {"compile": {"flags": ["xla_cpu_enable_fast_math=true"]}}
+    return {
+        stage: receipt(stage, Outcome(outputs=made, facts=facts.get(stage, {}))).model_copy(
+            update={"recipe": recipes.get(stage, {})}
+        )
+        for stage, made in outputs.items()
+    }
 
 
 def build(folder: Path, name: str = "tp2") -> Path:
@@ -92,6 +98,7 @@ def test_the_manifest_says_what_the_stages_found(tmp_path: Path) -> None:
         assert graph.signature.graph == name
         assert graph.signature.aliases == {1: 0}
         assert graph.cpu_features == ("avx2", "fma")
+        assert graph.flags == ("xla_cpu_enable_fast_math=true",)
     # One file per rank, in the order of ranks.
     assert [ref.path[-5 - len(".safetensors") : -len(".safetensors")] for ref in manifest.weights] == ["rank0", "rank1"]
 

@@ -80,7 +80,12 @@ def test_flags_of_a_variant_go_to_xla(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("flag", "said"),
-    [("xla_cpu_nope=1", "No such compile option: 'xla_cpu_nope'"), ("xla_cpu_enable_fast_math=1", "valid bool value")],
+    [
+        ("xla_cpu_nope=1", "No such compile option: 'xla_cpu_nope'"),
+        ("xla_cpu_enable_fast_math=1", "valid bool value"),
+        ("xla_cpu_parallel_codegen_split_count=0", "xla_cpu_parallel_codegen_split_count=0 .*INTERNAL: Too many"),
+        (f"xla_cpu_parallel_codegen_split_count={'9' * 400}", "valid int32 value"),
+    ],
 )
 def test_a_flag_that_xla_does_not_know_is_bad_input(flag: str, said: str, tmp_path: Path) -> None:
     store = Store(tmp_path)

@@ -4,14 +4,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.sources import ROOT
-from ledger.store import Store, open_store
+from ledger.store import Ref, Store, open_store
 from recipes import recover
+from tests.serve.fakes import manifest
 
 SMOKE = ROOT / "config" / "smoke.yaml"
 
@@ -147,6 +149,79 @@ def test_receipts_that_cannot_be_used_go(
     ]
     assert run() == 0
     assert capsys.readouterr().out == ""
+
+
+class Built(Run):
+    """The same with a release and an artifact that are whole."""
+
+    release, artifact = Path("results/smoke/release/demo"), Path("results/smoke/build/demo/variants/v")
+
+    def __init__(self) -> None:
+        super().__init__()
+        files = {
+            name: self.store.put_bytes(name.encode()) for name in ("README.md", "release.json", "variants/v/g.xla")
+        }
+        for name, ref in files.items():
+            (self.release / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.release / name).write_bytes(self.store.path(ref).read_bytes())
+        self.write("package", "package.json", files)
+        self.artifact.mkdir(parents=True)
+        (self.artifact / "none").touch()
+        (self.artifact / "manifest.json").write_text(manifest(44, 8, 16, 24).model_dump_json())
+        self.write("assemble", "v/assemble.json", {})
+        Path("results/smoke/summary.json").write_text("[]")
+
+    def write(self, stage: str, name: str, outputs: dict[str, Ref]) -> None:
+        receipt = {"stage": stage, "key": "0" * 64, "recipe": {}, "inputs": {}, "outputs": outputs, "facts": {}}
+        done: dict[str, Any] = {"measured": {}, "toolchain": {}, "source": "", "verdict": "done"}
+        Receipt(**receipt, **done).write(self.receipts / name)
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "gone"),
+    [
+        (Built.release / "README.md", None, "package.json"),
+        (Built.release / "variants/v/g.xla", "cut", "package.json"),
+        (Built.release / "release.json", None, "package.json"),
+        (Built.release / "release.json", "x" * len("release.json"), "package.json"),
+        (Built.artifact / "manifest.json", None, "v/assemble.json"),
+        (Built.artifact / "manifest.json", "{", "v/assemble.json"),
+        (Built.artifact / "none", None, "v/assemble.json"),
+    ],
+)
+def test_what_a_release_or_an_artifact_lost_is_made_again(
+    file: Path,
+    damage: str | None,
+    gone: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = Built()
+    assert run() == 0
+    assert capsys.readouterr().out == ""
+    whole = line.left()
+    file.unlink()
+    if damage is not None:
+        file.write_text(damage)
+    assert run() == 0
+    assert whole - line.left() == {gone}
+    (said,) = capsys.readouterr().out.splitlines()
+    assert said.startswith(f"removed {line.receipts / gone}, which this run makes again: {file}")
+
+
+def test_a_summary_that_cannot_be_read_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = Built()
+    summary = Path("results/smoke/summary.json")
+    summary.write_text('{"rows": [')
+    assert run() == 0
+    assert not summary.exists()
+    assert capsys.readouterr().out.startswith(f"removed {summary}, which this run makes again: {summary} is not")
+    assert line.left() == {"package.json", "v/assemble.json"}
 
 
 def test_receipts_of_another_configuration_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

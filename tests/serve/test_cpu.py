@@ -136,6 +136,26 @@ def test_a_host_without_a_cpu_feature_compiles_the_module(
     assert answer(engine, prompt(13)) == answer(Engine.load(artifact), prompt(13))
 
 
+def test_a_module_is_compiled_with_the_flags_of_its_variant(
+    artifact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flagged(document: dict[str, Any]) -> None:
+        for graph in document["graphs"].values():
+            graph["flags"] = ["xla_cpu_prefer_vector_width=256"]
+
+    given: list[Sequence[str]] = []
+    compiled = pjrt.Client.compile
+
+    def spy(client: pjrt.Client, module: bytes, flags: Sequence[str] = ()) -> bytes:
+        given.append(flags)
+        return compiled(client, module, flags)
+
+    monkeypatch.setattr(pjrt.Client, "compile", spy)
+    monkeypatch.setattr(cpu, "cpu_features", tuple)
+    Engine.load(copied(artifact, tmp_path, flagged))
+    assert given == [("xla_cpu_prefer_vector_width=256",)] * 2
+
+
 def test_weights_stay_in_the_page_cache(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     placed: list[tuple[npt.NDArray[np.generic], Any]] = []
     put = pjrt.Client.put

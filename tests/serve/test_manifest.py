@@ -28,6 +28,13 @@ def test_what_is_written_is_read_back(artifact: Path, tmp_path: Path) -> None:
     assert Manifest.read(tmp_path) == manifest
 
 
+def test_a_manifest_from_before_graphs_had_flags_is_read(artifact: Path) -> None:
+    older = document(artifact)
+    for graph in older["graphs"].values():
+        del graph["flags"]
+    assert Manifest.model_validate_json(json.dumps(older)) == Manifest.read(artifact)
+
+
 def test_own_files_and_shared_files(artifact: Path) -> None:
     manifest = Manifest.read(artifact)
     own = [ref.path for ref in manifest.own_files()]

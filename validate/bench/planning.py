@@ -102,6 +102,12 @@ def finished(count: int, results: Path, folder: Path) -> Path:
             raise BadInput(f"--results {results}: {source} is missing; accepted: what make smoke has built")
         (folder / output).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / output)
+    made = folder / "results" / f"planning-{count}"
+    for part in ("build", "release"):
+        shutil.copytree(built / part, made / part, dirs_exist_ok=True)
+    variants = made / "build" / "demo" / "variants"
+    for number in range(count):
+        shutil.copytree(variants / variant, variants / f"v{number}", dirs_exist_ok=True)
     run(snakemake(config, "--touch", "--forceall"), folder)
     return config
 

@@ -16,7 +16,7 @@ from validate.inf2.machines import Machine
 from validate.inf2.money import DISK_USD, Limits, Market, Terms
 from validate.inf2.places import Map, Place
 from validate.inf2.record import Attempt, Record
-from validate.inf2.refusals import AWS_ERRORS, Refusal, refusal_of
+from validate.inf2.refusals import AWS_ERRORS, Refusal, hopeless, refusal_of
 from validate.inf2.request import request
 from validate.inf2.run import Run
 
@@ -158,6 +158,9 @@ class Asking:
         try:
             answer = run.clients.ec2(attempt.region).run_instances(**asked)
         except AWS_ERRORS as error:
+            if hopeless(error):
+                # Written down first, as nobody need wait until it is sure.
+                run.never_was(attempt)
             return refusal_of(error)
         instance = answer["Instances"][0]["InstanceId"]
         run.book.change(lambda record: record.started(attempt.number, instance))

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import ValidationError
-
-from ledger.digest import parse_json
-from ledger.errors import BadInput, explain
+from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from serve.manifest import MANIFEST
 from validate.inf2.failed import RentFailed
@@ -24,39 +21,44 @@ class Foreign(RentFailed):
 
 
 def results(folder: Folder, order: Order) -> dict[StageName, Receipt]:
-    """The receipts of a settled run, in the order of the stages, up to one that says failed.
+    """The receipts of a run, in the order of the stages: all of them, or those up to one that says failed.
 
-    Foreign when one of them does not belong to the order; it is removed, so that the next run makes it again.
+    None at all where these do not decide it; a failed one that stands alone, as it was left by an earlier run, is then
+    removed. Foreign when one of them does not belong to the order: it is removed, and the next run makes it again.
     """
     found: dict[StageName, Receipt] = {}
     for stage in STAGES:
         for name in (receipt_name(stage), failed_name(stage)):
             if (data := folder.read(name)) is None:
                 continue
-            if said := next(_against(folder, name, data, order, stage, found), ""):
+            try:
+                receipt = Receipt.parse(data, f"{folder.address}/{name}")
+                said = next(_against(receipt, order, stage, found, failed=name == failed_name(stage)), "")
+            except BadInput as error:
+                said = f"cannot be read ({error})"
+            if said:
                 folder.remove(name)
                 raise Foreign(f"{order.name}: {folder.address}/{name} {said}; it is removed, and the next run makes it")
-            found[stage] = Receipt.model_validate_json(data)
+            found[stage] = receipt
             break
-        if stage not in found or found[stage].verdict == "failed":
+        if stage not in found:
             break
-    return found
+        if found[stage].verdict == "failed":
+            return found
+    if set(found) == set(STAGES):
+        return found
+    for stage in STAGES:
+        folder.remove(failed_name(stage))
+    return {}
 
 
 def _against(
-    folder: Folder, name: str, data: bytes, order: Order, stage: StageName, before: dict[StageName, Receipt]
+    receipt: Receipt, order: Order, stage: StageName, before: dict[StageName, Receipt], *, failed: bool
 ) -> Iterator[str]:
     """What speaks against a receipt, as the end of a sentence."""
-    origin = f"{folder.address}/{name}"
-    try:
-        receipt = Receipt.model_validate(parse_json(data, origin))
-    except (BadInput, ValidationError) as error:
-        said = explain(error, origin, Receipt) if isinstance(error, ValidationError) else str(error)
-        yield f"cannot be read ({said})"
-        return
     step, given = order.steps[stage], order.inputs | before
     inputs = {label: given[label].digest for label in STAGES[stage]}
-    verdict = "failed" if name == failed_name(stage) else {"parity": "passed", "bench": "done"}[stage]
+    verdict = "failed" if failed else {"parity": "passed", "bench": "done"}[stage]
     compared: dict[str, tuple[object, object]] = {
         "stage": (receipt.stage, stage),
         "recipe": (receipt.recipe, step.recipe),

@@ -5,8 +5,12 @@ Credentials, endpoint and so on come from boto3's own sources. The store has a c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
+
+from ledger.errors import BadInput
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
@@ -23,7 +27,8 @@ class Clients:
         import boto3
         from botocore.config import Config
 
-        self._session = boto3.session.Session()
+        with _in_a_sentence():
+            self._session = boto3.session.Session()
         self._config = Config(
             connect_timeout=CONNECT, read_timeout=READ, retries={"mode": "standard", "total_max_attempts": TRIES}
         )
@@ -32,10 +37,26 @@ class Clients:
         self.s3 = cache(self._s3)
 
     def _ec2(self, region: str) -> EC2Client:
-        return self._session.client("ec2", region_name=region, config=self._config)
+        with _in_a_sentence():
+            return self._session.client("ec2", region_name=region, config=self._config)
 
     def _ssm(self, region: str) -> SSMClient:
-        return self._session.client("ssm", region_name=region, config=self._config)
+        with _in_a_sentence():
+            return self._session.client("ssm", region_name=region, config=self._config)
 
     def _s3(self) -> S3Client:
-        return self._session.client("s3", config=self._config)
+        with _in_a_sentence():
+            return self._session.client("s3", config=self._config)
+
+
+@contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    """Settings that make no client, such as a profile that is not there, are BadInput."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        yield
+    except (BotoCoreError, ValueError) as error:
+        raise BadInput(
+            f"settings of AWS: {' '.join(str(error).split())}; accepted: AWS_* variables and a profile that boto3 takes"
+        ) from None

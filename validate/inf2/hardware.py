@@ -8,6 +8,7 @@ that AWS took back goes on where that was. The stages lay the artifact out of th
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from config.cloud import RUNS
 from ledger.atomic import write_bytes, write_json
 from ledger.digest import parse_json
 from ledger.errors import BadInput, FoundryError, GateFailed, explain
@@ -35,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="questions of the probe; all of them")
     flags = parser.parse_args(argv)
     address, _, name = flags.order.rpartition("/")
-    if not (address.startswith("s3://") and name == ORDER):
+    if not (re.fullmatch(RUNS, address) and name == ORDER):
         raise BadInput(f"JOB is {flags.order!r}; accepted: the address of a run, s3://BUCKET/PREFIX/{ORDER}")
     folder = Folder(Clients().s3(), address)
     try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from validate.inf2.refusals import code_of
+from validate.inf2.refusals import AWS_ERRORS, code_of
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
@@ -23,19 +24,21 @@ DEADLINE = "neff-foundry:deadline"
 WHO = "neff-foundry:who"
 
 ALIVE = ("pending", "running", "stopping", "stopped")
-# Codes of StateReason with which AWS itself has taken the machine; any other end was the machine's or a person's own.
+# Codes of StateReason with which a machine was taken away, by AWS or by whoever may terminate it, such as another
+# caller of the same run who was interrupted. Any other end was the machine's own.
 _TAKEN = (
     "Server.SpotInstanceTermination",
     "Server.SpotInstanceShutdown",
     "Server.InsufficientInstanceCapacity",
     "Server.InternalError",
     "Server.ScheduledStop",
+    "Client.UserInitiatedShutdown",
 )
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine; `reason` is the code with which it ended, empty while it lives."""
+    """One machine; `reason` is the code with which it ended, empty while it lives; `age` in seconds, by AWS's clock."""
 
     region: str
     id: str
@@ -43,6 +46,7 @@ class Machine:
     reason: str
     tags: dict[str, str]
     kind: str = ""
+    age: float | None = None
 
     @property
     def alive(self) -> bool:
@@ -56,7 +60,7 @@ class Machine:
 
     @property
     def taken(self) -> bool:
-        """Whether AWS took it back."""
+        """Whether it was taken away, and did not end by itself."""
         return self.reason in _TAKEN
 
     @property
@@ -90,21 +94,21 @@ class Machines:
             raise
 
     def terminate(self, region: str, instances: Sequence[str]) -> None:
-        """Terminate them; one that is gone already is no error."""
+        """Terminate them; one that is gone already is no error, and one that cannot be keeps none of the others."""
+        refused: list[Exception] = []
         for instance in instances:
             try:
                 self._clients.ec2(region).terminate_instances(InstanceIds=[instance])
-            except ClientError as error:
-                if not code_of(error).startswith("InvalidInstanceID"):
-                    raise
+            except AWS_ERRORS as error:
+                if not (isinstance(error, ClientError) and code_of(error).startswith("InvalidInstanceID")):
+                    refused.append(error)
+        if refused:
+            raise refused[0]
 
-    def cancel_requests(self, region: str) -> list[str]:
-        """Cancel the spot requests that are still open; their ids."""
-        ec2 = self._clients.ec2(region)
-        ids = self.requests(region)
-        if ids:
-            ec2.cancel_spot_instance_requests(SpotInstanceRequestIds=ids)
-        return ids
+    def cancel(self, region: str, requests: Sequence[str]) -> None:
+        """Cancel spot requests."""
+        if requests:
+            self._clients.ec2(region).cancel_spot_instance_requests(SpotInstanceRequestIds=list(requests))
 
     def requests(self, region: str) -> list[str]:
         """Ids of the spot requests that may still become a machine."""
@@ -116,9 +120,10 @@ class Machines:
 
 def _described(ec2: EC2Client, region: str, **which: Any) -> Iterator[Machine]:
     for page in ec2.get_paginator("describe_instances").paginate(**which):
+        date = page["ResponseMetadata"]["HTTPHeaders"].get("date")
         for reservation in page["Reservations"]:
             for found in reservation["Instances"]:
-                state = found["State"]["Name"]
+                state, launched = found["State"]["Name"], found.get("LaunchTime")
                 yield Machine(
                     region=region,
                     id=found["InstanceId"],
@@ -126,4 +131,5 @@ def _described(ec2: EC2Client, region: str, **which: Any) -> Iterator[Machine]:
                     reason=(found.get("StateReason") or {}).get("Code", "") if state not in ALIVE else "",
                     tags={tag["Key"]: tag["Value"] for tag in found.get("Tags", ())},
                     kind=found.get("InstanceType", ""),
+                    age=(parsedate_to_datetime(date) - launched).total_seconds() if date and launched else None,
                 )

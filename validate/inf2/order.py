@@ -7,13 +7,14 @@ it.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from ledger.digest import digest_json
 from ledger.receipts import Receipt
 from ledger.sources import source_digest
+from serve.manifest import MANIFEST
 
 StageName = Literal["parity", "bench"]
 
@@ -45,6 +46,21 @@ class Order(BaseModel):
     image: str
     inputs: dict[str, Receipt]
     steps: dict[StageName, Step]
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        given = {label for labels in STAGES.values() for label in labels if label not in STAGES}
+        for key, found, wanted in (("steps", self.steps, STAGES), ("inputs", self.inputs, given)):
+            if set(found) != set(wanted):
+                raise ValueError(f"{key}: found {sorted(found)}; accepted: {sorted(wanted)}")
+        made = self.inputs["assemble"]
+        match made.recipe:
+            case {"checkpoint": str(), "variant": {"name": str()}} if MANIFEST in made.outputs:
+                return self
+        raise ValueError(
+            f"inputs.assemble: found a recipe with {sorted(made.recipe)} and outputs {sorted(made.outputs)}; "
+            f"accepted: checkpoint and variant, and {MANIFEST}"
+        )
 
     @property
     def run(self) -> str:

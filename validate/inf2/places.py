@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from config.cloud import Inf2, Region
 from ledger.errors import BadInput
-from validate.inf2.refusals import AWS_ERRORS, hopeless, sentence
+from validate.inf2.refusals import AWS_ERRORS, denied, hopeless, name_of, reason, sentence
 
 if TYPE_CHECKING:
     from validate.inf2.clients import Clients
@@ -37,7 +37,7 @@ class Map:
     def places(self, say: Callable[[str], None]) -> list[Place]:
         """Zones of every allowed region, by price; a region that does not answer now is left out, with a word.
 
-        BadInput when credentials are missing or not let in.
+        BadInput when credentials are missing or not let in, or what is asked for is wrong.
         """
         found: list[Place] = []
         for name, region in self._cloud.regions.items():
@@ -46,7 +46,7 @@ class Map:
             except AWS_ERRORS as error:
                 if hopeless(error):
                     raise sentence(error, f"a list of the zones of {name}") from None
-                say(f"{name} does not answer ({type(error).__name__}), and is left out for now")
+                say(f"{name} does not answer ({name_of(error)}), and is left out for now")
         return sorted(found, key=lambda one: (one.spot is None, one.spot, one.zone))
 
     def _of_region(self, name: str, region: Region) -> Iterator[Place]:
@@ -73,11 +73,14 @@ class Map:
         parameter = self._cloud.base_image
         try:
             found = self._clients.ssm(region).get_parameter(Name=parameter)["Parameter"]["Value"]
-        except self._clients.ssm(region).exceptions.ParameterNotFound:
+            images = self._clients.ec2(region).describe_images(ImageIds=[found])["Images"]
+        except AWS_ERRORS as error:
+            if denied(error) or not hopeless(error):
+                raise
             raise BadInput(
-                f"inf2.base_image: {parameter} is not known in {region}; accepted: a parameter of SSM"
+                f"inf2.base_image: {parameter} is not known in {region} ({reason(error)}); accepted: a parameter of "
+                "SSM that names a machine image"
             ) from None
-        images = self._clients.ec2(region).describe_images(ImageIds=[found])["Images"]
         if not images:
             raise BadInput(f"inf2.base_image: {parameter} names {found}, which {region} does not have")
         return found, images[0].get("RootDeviceName", "/dev/sda1")

@@ -26,6 +26,7 @@ from validate.inf2.failed import RentFailed
 from validate.inf2.places import Map
 from validate.inf2.section import add_config, section
 from validate.inf2.sizes import size_of
+from validate.inf2.telling import progress
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class _Prices:
     def of(self, kind: str) -> tuple[str, ...]:
         """Each zone with its price."""
         if kind not in self._known:
-            found = Map(self._clients, self._cloud, kind, Clock().now).places(say)
+            found = Map(self._clients, self._cloud, kind, Clock().now).places(progress)
             self._known[kind] = tuple(
                 f"{one.zone} {'?' if one.spot is None else format(one.spot, '.4f')}" for one in found
             )

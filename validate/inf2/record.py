@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from config.cloud import RegionName
 from ledger.digest import canonical_json, parse_json
 from ledger.errors import BadInput, explain
 from validate.inf2.failed import RentFailed
@@ -27,11 +28,11 @@ class Attempt(BaseModel):
     `by` is a word of the caller's own, so that what it wrote is not taken for what another wrote at the same time.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     number: int
     by: str
-    region: str
+    region: RegionName
     zone: str
     market: Market
     usd: float
@@ -45,10 +46,16 @@ class Attempt(BaseModel):
         """When it is over at the latest, by its own timer."""
         return self.asked + 60 * (self.minutes + GRACE)
 
+    def is_over(self, now: float, age: float | None) -> bool:
+        """Whether its machine should have ended; `age` is by AWS's own clock, `now` by a caller's, who may be wrong."""
+        return now > self.over if age is None else age > self.over - self.asked
+
     @property
     def cost(self) -> float:
         """US dollars that it has cost, or can still cost, at most."""
-        return self.usd * (min(self.over, self.ended or self.over) - self.asked) / 3600
+        # An end before the request is by another clock, and tells nothing.
+        ended = self.over if self.ended is None or self.ended < self.asked else min(self.ended, self.over)
+        return self.usd * (ended - self.asked) / 3600
 
 
 class Record(BaseModel):

@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    RefreshWithMFAUnsupportedError,
+    SSOError,
+    TokenRetrievalError,
+)
 
 from ledger.errors import BadInput
 
@@ -61,6 +70,25 @@ _DENIED = {
     "UnrecognizedClientException",
     "InvalidAccessKeyId",
 }
+_NO_CREDENTIALS = (
+    CredentialRetrievalError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    RefreshWithMFAUnsupportedError,
+    SSOError,
+    TokenRetrievalError,
+)
+# What other services than EC2 say of a bad moment with a status below 500.
+_PASSING = {
+    "SlowDown",
+    "ThrottlingException",
+    "TooManyRequestsException",
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "PriorRequestNotComplete",
+    "ConditionalRequestConflict",
+    "OperationAborted",
+}
 _SERVER_ERROR = 500
 
 
@@ -77,34 +105,43 @@ def refusal_of(error: Exception) -> Refusal:
 
     Any error that is not an answer of AWS (a lost connection, a time-out) is "unsure".
     """
-    if isinstance(error, ClientError):
-        code, status = code_of(error), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        if code in SCOPES:
-            return Refusal(code, SCOPES[code])
-        if status >= _SERVER_ERROR:
-            return Refusal(code, "unsure")
-        raise sentence(error, "a machine")
     if hopeless(error):
         raise sentence(error, "a machine")
-    return Refusal(type(error).__name__, "unsure")
+    return Refusal(name_of(error), SCOPES.get(name_of(error), "unsure"))
 
 
 def hopeless(error: Exception) -> bool:
-    """Whether the credentials are missing or not let in, so that waiting is no use."""
+    """Whether waiting is no use: nobody is let in, or what was asked for is wrong."""
+    if not isinstance(error, ClientError):
+        return denied(error)
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return denied(error) or (status < _SERVER_ERROR and code_of(error) not in SCOPES.keys() | _PASSING)
+
+
+def denied(error: Exception) -> bool:
+    """Whether the credentials are missing or not let in."""
     if isinstance(error, ClientError):
         return code_of(error) in _DENIED
-    return isinstance(error, NoCredentialsError | PartialCredentialsError)
+    return isinstance(error, _NO_CREDENTIALS)
 
 
 def sentence(error: Exception, what: str) -> BadInput:
     """An error of AWS as one sentence about `what` was asked for."""
-    if isinstance(error, ClientError):
-        said = " ".join(error.response.get("Error", {}).get("Message", "").split())[:300]
-        reason = f"{code_of(error)}: {said}".rstrip(": ")
-    else:
-        reason = " ".join(str(error).split())[:300]
-    accepted = "credentials that may ask for it" if hopeless(error) else "what AWS takes"
-    return BadInput(f"AWS refuses {what} ({reason}); accepted: {accepted}")
+    accepted = "credentials that may ask for it" if denied(error) else "what AWS takes"
+    return BadInput(f"AWS refuses {what} ({reason(error)}); accepted: {accepted}")
+
+
+def reason(error: Exception) -> str:
+    """What an error says, with its code."""
+    if not isinstance(error, ClientError):
+        return " ".join(str(error).split())[:300]
+    said = " ".join(error.response.get("Error", {}).get("Message", "").split())[:300]
+    return f"{code_of(error)}: {said}".rstrip(": ")
+
+
+def name_of(error: Exception) -> str:
+    """The code of an answer, or the kind of an error that is none."""
+    return code_of(error) if isinstance(error, ClientError) else type(error).__name__
 
 
 def code_of(error: ClientError) -> str:

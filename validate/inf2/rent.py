@@ -23,8 +23,7 @@ def rent(run: Run, asking: Asking, order: Order, poll: float = POLL) -> dict[Sta
     with signals_raise():
         try:
             run.touched |= {attempt.region for attempt in run.book.read().open()}
-            _work(run, asking, order, poll)
-            found = results(run.folder, order)
+            found = _work(run, asking, order, poll)
         finally:
             _give_back(run)
     cost = run.book.record.cost
@@ -40,16 +39,17 @@ def close(run: Run, found: dict[StageName, Receipt]) -> None:
     run.book.change(lambda record: Record(number=record.number))
 
 
-def _work(run: Run, asking: Asking, order: Order, poll: float) -> None:
-    if settled(run.folder.names()):
+def _work(run: Run, asking: Asking, order: Order, poll: float) -> dict[StageName, Receipt]:
+    if settled(run.folder.names()) and (found := results(run.folder, order)):
         run.say(f"takes what is at {run.folder.address}")
-        return
+        return found
     run.folder.write(ORDER, canonical_json(order.model_dump(mode="json")))
     while True:
         machine, attempt = asking.machine()
-        if Watch(run, machine, attempt, poll).wait() is Ending.DONE:
-            return
-        run.ended(attempt)
+        if Watch(run, machine, attempt, poll).wait() is Ending.TAKEN:
+            run.ended(attempt)
+        elif found := results(run.folder, order):
+            return found
 
 
 def _give_back(run: Run) -> None:

@@ -68,14 +68,15 @@ def request(
 
 def _tags(cloud: Inf2, run: str, name: str, attempt: Attempt) -> list[dict[str, str]]:
     values = {
-        "Name": f"neff-foundry {name}",
+        "Name": f"neff-foundry {name}"[:_LONGEST_TAG],
         RUNS: cloud.runs,
         RUN: run,
         ATTEMPT: str(attempt.number),
         DEADLINE: datetime.fromtimestamp(attempt.over, UTC).isoformat(timespec="seconds"),
-        WHO: _who(),
+        WHO: _who()[:_LONGEST_TAG],
     }
-    return [{"Key": key, "Value": value[:_LONGEST_TAG]} for key, value in values.items()]
+    # The others are looked for, and so never cut: the section bounds `runs`.
+    return [{"Key": key, "Value": value} for key, value in values.items()]
 
 
 def _who() -> str:

@@ -16,7 +16,7 @@ from validate.inf2.clock import Clock
 from validate.inf2.folder import Folder
 from validate.inf2.machines import Machine, Machines
 from validate.inf2.record import Attempt, Book
-from validate.inf2.refusals import AWS_ERRORS
+from validate.inf2.refusals import AWS_ERRORS, name_of
 
 DOUBT = 90.0
 """Seconds after which a machine that was asked for, and is in no list, is taken for one that never was."""
@@ -55,12 +55,14 @@ class Run:
         Errors of AWS come through, and then nothing is known.
         """
         record, now = self.book.read(), self.clock.now()
-        alive = [one for region in self.regions for one in self.machines.alive(region)]
-        self.touched |= {one.region for one in alive}
+        # An earlier caller may have been allowed other regions.
+        asked = {attempt.region for attempt in record.open()}
+        alive = [one for region in sorted({*self.regions, *asked}) for one in self.machines.alive(region)]
+        self.touched |= {one.region for one in alive} | asked
         found: tuple[Machine, Attempt] | None = None
         for attempt in record.open():
             machine = next((one for one in alive if one.attempt == attempt.number), None)
-            if machine and machine.works and not found and now < attempt.over:
+            if machine and machine.works and not found and not attempt.is_over(now, machine.age):
                 found = machine, attempt
                 self._started(attempt, machine)
                 alive.remove(machine)
@@ -122,7 +124,7 @@ class Run:
                 if not attempt.instance:
                     self.never_was(attempt)
         except AWS_ERRORS as error:
-            self.say(f"{region} does not answer ({type(error).__name__})")
+            self.say(f"{region} does not do what it is asked for ({name_of(error)})")
             return [Machine(region, str(one.instance), "unknown", "", {}) for one in known]
         self.touched.discard(region)
         return []
@@ -130,11 +132,15 @@ class Run:
 
 @contextlib.contextmanager
 def signals_raise() -> Iterator[None]:
-    """Within it SIGTERM and SIGHUP are exceptions as SIGINT is, so that whatever is rented is given back."""
+    """Within it SIGTERM and SIGHUP are exceptions as SIGINT is, so that whatever is rented is given back.
+
+    One that is ignored stays so, as nohup wants it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {one: signal.signal(one, _leave) for one in _SIGNALS[1:]}
+    heard = [one for one in _SIGNALS[1:] if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, _leave) for one in heard}
     try:
         yield
     finally:

@@ -34,11 +34,14 @@ from validate.inf2.asking import Asking
 from validate.inf2.clients import Clients
 from validate.inf2.clock import Clock
 from validate.inf2.failed import RentFailed
-from validate.inf2.order import MODULES, Order, StageName, Step, source_of
+from validate.inf2.order import MODULES, STAGES, Order, StageName, Step, source_of
 from validate.inf2.refusals import AWS_ERRORS, hopeless, sentence
 from validate.inf2.rent import POLL, close, rent
 from validate.inf2.run import run_of
 from validate.inf2.sizes import size_of
+
+LONGEST_POLL = 3600.0
+"""Seconds, so that the end of a machine is not noticed hours later."""
 
 
 class Recipe(BaseModel):
@@ -73,11 +76,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _flags(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], argparse.Namespace]:
-    parser = Parser("rented", add_help=False)
+    parser = Parser("rented", __doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--cloud", required=True, metavar="JSON", help="the section inf2 of a configuration")
     parser.add_argument("--parity", required=True, type=Path, metavar="RECEIPT", help="where parity's receipt goes")
     parser.add_argument("--bench", required=True, type=Path, metavar="RECEIPT", help="where bench's receipt goes")
-    parser.add_argument("--poll", type=float, default=POLL, metavar="SECONDS", help="between two looks at a run")
+    parser.add_argument("--poll", type=_seconds, default=POLL, metavar="SECONDS", help="between two looks at a run")
     flags, rest = parser.parse_known_args(argv)
     # Those of every stage that are needed here too.
     shared = Parser("rented", add_help=False)
@@ -86,6 +90,16 @@ def _flags(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], argparse
     for name in ("parity", "bench"):
         check_file(f"--{name}", getattr(flags, name))
     return flags, rest, shared.parse_known_args(rest)[0]
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= LONGEST_POLL:
+        raise argparse.ArgumentTypeError(f"found {text!r}; accepted: seconds, more than 0 and at most {LONGEST_POLL}")
+    return seconds
 
 
 def _work(job: Job[Recipe], cloud: Inf2, flags: argparse.Namespace, location: str) -> Outcome:
@@ -113,6 +127,8 @@ def _work(job: Job[Recipe], cloud: Inf2, flags: argparse.Namespace, location: st
         ) from None
     if failed:
         return Outcome(verdict="failed", message=f"{order.name}: {failed} failed on a rented machine, see {beside}")
+    if missing := STAGES.keys() - found.keys():
+        raise RentFailed(f"{order.name}: no receipt of {' and '.join(sorted(missing))}")
     outputs = {f"{stage}.json": job.store.put_json(receipt.model_dump(mode="json")) for stage, receipt in found.items()}
     return Outcome(outputs=outputs, measured={"machines": number, "usd": round(cost, 4)}, verdict="passed")
 
@@ -123,19 +139,28 @@ def order_of(job: Job[Recipe], cloud: Inf2, location: str) -> Order:
         "parity": job.recipe.parity.model_dump(mode="json"),
         "bench": job.recipe.bench.model_dump(mode="json"),
     }
-    return Order(
-        store=location,
-        image=cloud.image,
-        inputs={name: job.inputs[name] for name in ("fetch", "assemble", "oracle", "prompts")},
-        steps={stage: Step(recipe=recipe, source=source_of(stage)) for stage, recipe in recipes.items()},
-    )
+    inputs = {name: job.inputs[name] for name in ("fetch", "assemble", "oracle", "prompts")}
+    steps = {stage: Step(recipe=recipe, source=source_of(stage)) for stage, recipe in recipes.items()}
+    try:
+        return Order(store=location, image=cloud.image, inputs=inputs, steps=steps)
+    except ValidationError as error:
+        raise BadInput(explain(error, "--input", Order)) from None
 
 
 def _size(job: Job[Recipe], name: str) -> Instance:
     """The machine for the variant; the step graph is built for it, which takes seconds."""
-    variant = Variant.model_validate(job.inputs["assemble"].recipe["variant"])
-    text = job.store.read_json(job.inputs["fetch"].outputs["config.json"])["text_config"]
-    geometry = Geometry.model_validate({**text, "name": name})
+    try:
+        variant = Variant.model_validate(job.inputs["assemble"].recipe["variant"])
+    except ValidationError as error:
+        raise BadInput(explain(error, "--input assemble: recipe.variant", Variant)) from None
+    config = job.inputs["fetch"].outputs.get("config.json")
+    text = (job.store.read_json(config) if config else {}).get("text_config")
+    if not isinstance(text, dict):
+        raise BadInput("--input fetch: no config.json with text_config; accepted: a receipt of a checkpoint")
+    try:
+        geometry = Geometry.model_validate({**text, "name": name})
+    except ValidationError as error:
+        raise BadInput(explain(error, "--input fetch: config.json: text_config", Geometry)) from None
     return size_of(name, variant, geometry, Predictor(text, geometry, variant.dtype))[0]
 
 

@@ -2,27 +2,31 @@
 
 A machine is a leftover when nobody waits for it any more, which no list can tell; so all of the configuration's are
 listed, with the time at which each ends by itself and whom to ask. --overdue leaves out those that are not past it.
+A caller that still waits for one that is terminated asks for another: end the caller first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
+from ledger.errors import BadInput
 from ledger.flags import Parser
-from ledger.stage import say
 from validate.inf2.clients import Clients
 from validate.inf2.clock import Clock
 from validate.inf2.failed import RentFailed
 from validate.inf2.machines import DEADLINE, RUN, WHO, Machine, Machines
 from validate.inf2.refusals import AWS_ERRORS, hopeless, sentence
 from validate.inf2.section import add_config, section
+from validate.inf2.telling import tell
 
 
 def main(argv: Sequence[str], clients: Clients | None = None, clock: Clock | None = None) -> int:
     """List machines and open spot requests, and end them with --terminate.
 
-    RentFailed when a region did not answer, as it may hold some; BadInput for a configuration without `inf2`.
+    Every region is gone through before RentFailed, when one did not answer, as it may hold some, or BadInput, when one
+    refused. BadInput also for a configuration without `inf2`.
     """
     parser = Parser("validate.inf2 sweep", (__doc__ or "").splitlines()[0])
     add_config(parser)
@@ -32,39 +36,48 @@ def main(argv: Sequence[str], clients: Clients | None = None, clock: Clock | Non
     cloud = section(*flags.config)
     machines = Machines(clients or Clients(), cloud.runs)
     now = (clock or Clock()).now()
-    silent = [name for name in cloud.regions if not _swept(name, machines, now, flags.terminate, flags.overdue)]
+    silent: list[str] = []
+    refused: list[str] = []
+    for region in cloud.regions:
+        try:
+            _sweep(region, machines, now, flags.terminate, flags.overdue)
+        except AWS_ERRORS as error:
+            if hopeless(error):
+                what = "the end" if flags.terminate else "a list"
+                refused.append(str(sentence(error, f"{what} of the machines in {region}")))
+            else:
+                silent.append(region)
+    kind = BadInput if refused else RentFailed
     if silent:
-        raise RentFailed(f"{', '.join(silent)}: AWS does not answer; accepted: the same command later")
+        refused.append(f"{', '.join(silent)}: AWS does not answer; accepted: the same command later")
+    if refused:
+        raise kind(", and ".join(refused))
     return 0
 
 
-def _swept(region: str, machines: Machines, now: float, terminate: bool, overdue: bool) -> bool:
-    """Whether the region has answered, and what was to be ended is ended."""
+def _sweep(region: str, machines: Machines, now: float, terminate: bool, overdue: bool) -> None:
+    """Tell what the region holds; what is to be ended is ended before."""
+    found = [one for one in machines.alive(region) if not overdue or is_overdue(one, now)]
+    requests = [] if overdue else machines.requests(region)
     try:
-        found = [one for one in machines.alive(region) if not overdue or is_overdue(one, now)]
-        requests = [] if overdue else machines.requests(region)
+        if terminate:
+            with ExitStack() as both:
+                both.callback(machines.terminate, region, [one.id for one in found])
+                both.callback(machines.cancel, region, requests)
+    finally:
         for one in found:
             late = ", overdue" if is_overdue(one, now) else ""
             tags = one.tags
-            say(
+            tell(
                 f"{region} {one.id} {one.kind} {one.state}: run {tags.get(RUN, '?')[:12]} of {tags.get(WHO, '?')}, "
                 f"ends at {tags.get(DEADLINE, '?')}{late}"
             )
         for request in requests:
-            say(f"{region} {request}: a spot request that is open")
-        if not found and not requests:
-            say(f"{region}: nothing is left")
-        if terminate:
-            machines.terminate(region, [one.id for one in found])
-            if requests:
-                machines.cancel_requests(region)
-            if found or requests:
-                say(f"{region}: terminated {len(found)}, cancelled {len(requests)}")
-    except AWS_ERRORS as error:
-        if hopeless(error):
-            raise sentence(error, f"a list of the machines in {region}") from None
-        return False
-    return True
+            tell(f"{region} {request}: a spot request that is open")
+    if not found and not requests:
+        tell(f"{region}: nothing is left")
+    elif terminate:
+        tell(f"{region}: terminated {len(found)}, cancelled {len(requests)}")
 
 
 def is_overdue(machine: Machine, now: float) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from enum import Enum, auto
 
 from ledger.digest import parse_json
+from ledger.errors import BadInput
 from validate.inf2.failed import RentFailed
 from validate.inf2.machines import Machine
 from validate.inf2.order import STAGES, failed_name, log_name, receipt_name, status_name
 from validate.inf2.record import Attempt
 from validate.inf2.refusals import AWS_ERRORS, hopeless, sentence
 from validate.inf2.run import Run
+from validate.inf2.telling import printable
 
 PATIENCE = 900.0
 """Seconds for which AWS may not answer before the caller gives up."""
@@ -31,13 +34,13 @@ class Watch:
         self._told = 0
         self._rest = b""
         self._error = ""
-        self._seen = run.clock.now()
+        self._began = self._seen = run.clock.now()
 
     def wait(self) -> Ending:
-        """DONE when every receipt is there, or a failed one; TAKEN when AWS has taken the machine before that.
+        """DONE when every receipt is there, or a failed one; TAKEN when the machine was taken away before that.
 
         RentFailed when the machine has ended in another way, or AWS does not answer for long; BadInput when it no
-        longer lets us in.
+        longer lets us in or takes what is asked for.
         """
         while True:
             try:
@@ -67,16 +70,17 @@ class Watch:
         now = self._run.clock.now()
         if machine is None:
             # A new machine is in no list for a moment.
-            return Ending.TAKEN if now - self._attempt.asked > PATIENCE else None
+            return Ending.TAKEN if now - self._began > PATIENCE else None
         if not machine.works:
             return self._ended(machine)
-        if now > self._attempt.over:
+        if self._attempt.is_over(now, machine.age):
             raise RentFailed(self._late("has not shut itself down"))
         return None
 
     def _ended(self, machine: Machine) -> Ending:
         if machine.taken:
-            self._run.say(f"AWS has taken {machine.id} back ({machine.reason})")
+            who = "AWS" if machine.reason.startswith("Server.") else "somebody, perhaps another caller of this run,"
+            self._run.say(f"{who} has taken {machine.id} away ({machine.reason}); another one is asked for")
             return Ending.TAKEN
         if self._run.clock.now() >= self._attempt.asked + 60 * self._attempt.minutes:
             raise RentFailed(self._late("has shut itself down"))
@@ -92,9 +96,11 @@ class Watch:
         )
 
     def _code(self, status: str) -> int:
-        data = self._run.folder.read(status) or b"{}"
-        code = parse_json(data, f"{self._run.folder.address}/{status}").get("code")
-        return code if isinstance(code, int) else -1
+        with contextlib.suppress(BadInput):
+            match parse_json(self._run.folder.read(status) or b"", status):
+                case {"code": int(code)}:
+                    return code
+        return -1
 
     def _fail(self, code: int) -> None:
         said = f": {self._error}" if self._error else ""
@@ -112,7 +118,7 @@ class Watch:
         self._told += len(more)
         *lines, self._rest = (self._rest + more).split(b"\n")
         for line in lines:
-            text = line.decode(errors="replace").rstrip()
+            text = printable(line.decode(errors="replace").rstrip())
             self._run.say(f"| {text}")
             if text.startswith("error: "):
                 self._error = text.removeprefix("error: ")

@@ -10,6 +10,7 @@ from ledger.flags import Parser, add_store, check_file
 from ledger.stage import say
 from ledger.store import open_store
 from recipes.hub import findings
+from recipes.hub.findings import Upstream
 from validate.report import full
 from validate.report.page import page
 from validate.report.run import read
@@ -35,10 +36,24 @@ def main() -> int:
         raise BadInput(f"--store {flags.store} is no folder; accepted: the store that the run was made with")
     run = read(flags.receipts)
     measured = full.read(flags.full) if flags.full else None
-    upstream = findings.read(flags.upstream, "--upstream") if flags.upstream else None
-    write_text(flags.out, page(run, open_store(flags.store, flags.cache), measured, upstream))
+    upstream, unasked = _found(flags.upstream)
+    write_text(flags.out, page(run, open_store(flags.store, flags.cache), measured, upstream, unasked))
+    if unasked:
+        say(f"report: upstream {unasked}")
     say(f"report: {flags.out}")
     return 0
+
+
+def _found(path: Path | None) -> tuple[Upstream | None, str]:
+    """The findings in a file, or why there are none: the page of a night whose watch failed is needed too."""
+    if path is None:
+        return None, ""
+    if not path.exists():
+        return None, f"was not asked ({path} is missing)"
+    try:
+        return findings.read(path, "--upstream"), ""
+    except BadInput as error:
+        return None, f"is unknown ({error})"
 
 
 if __name__ == "__main__":

@@ -38,7 +38,9 @@ def headline(run: Run, every: Sequence[Mapping[str, Any]]) -> Headline:
     passed = sum(one["parity"]["verdict"] == "passed" for one in every)
     sentences = [_counted("failed", failed)] if failed else []
     sentences += [_counted("missing", missing)] if missing else []
-    if not sentences:
+    if not run.nodes:
+        sentences = ["No stage left a receipt: the run failed before the first one."]
+    elif not sentences:
         sentences = ["Every stage is done; what was released is what parity has passed."]
     busy = _busy(run)
     sentences += busy

@@ -55,8 +55,11 @@ class Section:
     digests: list[versions.Digest]
 
 
-def page(run: Run, store: Store, full: Full | None = None, upstream: Upstream | None = None) -> str:
-    """The HTML of a run; `store` is where its oracles are, `upstream` what the Hub had beside the pinned commits."""
+def page(run: Run, store: Store, full: Full | None = None, upstream: Upstream | None = None, unasked: str = "") -> str:
+    """The HTML of a run; `store` is where its oracles are, `upstream` what the Hub had beside the pinned commits.
+
+    `unasked` is what to say of upstream where it should be known and is not.
+    """
     sections = [_section(run, name, store, f"c{number}") for number, name in enumerate(run.checkpoints)]
     packages, host = versions.versions(run)
     environment = Environment(
@@ -79,6 +82,7 @@ def page(run: Run, store: Store, full: Full | None = None, upstream: Upstream | 
         hosts=versions.hosts(run),
         full=full,
         upstream=upstream,
+        unasked=unasked,
         css=(_FOLDER / "page.css").read_text(),
     )
 

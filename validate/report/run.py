@@ -87,8 +87,11 @@ class Run:
 def read(paths: Sequence[Path]) -> Run:
     """The run that receipts, or folders of them, belong to; what is not there is missing, not an error.
 
+    Of results/RUN/receipts alone there may be nothing: a run that failed before its first receipt has a page too.
     Raises BadInput for paths that are no receipts of one run, and for a damaged receipt.
     """
+    if len(paths) == 1 and paths[0].name == "receipts" and not _files([folder for folder in paths if folder.is_dir()]):
+        return Run(paths[0].absolute().parent.name, ())
     found: dict[tuple[str, str], Receipt | None] = {}
     runs: set[str] = set()
     for path in _files(paths):

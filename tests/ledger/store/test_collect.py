@@ -16,8 +16,9 @@ from ledger.receipts import Receipt, Ref
 from ledger.store import Store, collect
 from ledger.store.holding import Entry, Folder
 from ledger.store.kept import Kept
+from ledger.store.opening import open_holding
 from tests.ledger.conftest import MakeReceipt
-from tests.ledger.store.conftest import Raw
+from tests.ledger.store.conftest import Machine, Raw
 from tests.ledger.store.line import NOW, Line, built, collected, names
 
 Printed = pytest.CaptureFixture[str]
@@ -91,12 +92,15 @@ def test_uploads_that_never_ended_are_aborted(line: Line, raw: Raw, capsys: Prin
     line.store = f"s3://{raw.bucket}/foundry"
     built(line, "512-128")
     line.command("keep", "v1", str(line.receipt("compile", "512-128")))
-    raw.client.create_multipart_upload(Bucket=raw.bucket, Key="foundry/objects/ab/abc")
-    raw.client.create_multipart_upload(Bucket=raw.bucket, Key="somebody/else")
+    raw.client.create_multipart_upload(Bucket=raw.bucket, Key=f"foundry/objects/ab/{'ab' * 32}")
+    others = ["foundry/objects/ab/abc", "somebody/else"]
+    for other in others:
+        raw.client.create_multipart_upload(Bucket=raw.bucket, Key=other)
     # moto says of any upload that it was begun in 2010.
     assert collected(line, capsys)["uploads"] == 1
     assert collected(line, capsys, "--delete")["uploads"] == 1
-    assert [one["Key"] for one in raw.client.list_multipart_uploads(Bucket=raw.bucket)["Uploads"]] == ["somebody/else"]
+    left = raw.client.list_multipart_uploads(Bucket=raw.bucket)["Uploads"]
+    assert sorted(one["Key"] for one in left) == others
 
 
 def test_an_object_that_is_recorded_meanwhile_is_spared(tmp_path: Path, make_receipt: MakeReceipt) -> None:
@@ -130,11 +134,74 @@ def test_a_damaged_record_goes_when_it_is_old(tmp_path: Path, make_receipt: Make
 
 def test_a_kept_receipt_keeps_the_record_that_took_its_place(tmp_path: Path, make_receipt: MakeReceipt) -> None:
     store = Store(tmp_path)
-    was = make_receipt(outputs={"manifest": store.put_bytes(b"was")})
-    now = make_receipt(outputs={"manifest": store.put_bytes(b"now")})
+    was = make_receipt(inputs={}, outputs={"manifest": store.put_bytes(b"was")})
+    now = make_receipt(inputs={}, outputs={"manifest": store.put_bytes(b"now")})
     store.record_action(now)
     garbage = collect.find(Folder(tmp_path), [Kept(receipts={"a": was})], float("inf"))
     assert garbage.records == garbage.objects == []
+
+
+@pytest.mark.parametrize("damage", [b"{", None, b"other"])
+def test_a_gap_in_a_kept_line_deletes_nothing(either: Line, damage: bytes | None) -> None:
+    built(either, "512-128")
+    either.command("keep", "v1", str(either.receipt("compile", "512-128")))
+    lower, compiled = (Receipt.read(either.receipt(name, "512-128")) for name in ("lower", "compile"))
+    name, holding = f"actions/{lower.key[:2]}/{lower.key}.json", open_holding(either.store)
+    if damage == b"other":
+        damage = lower.model_copy(update={"facts": {"other": True}}).model_dump_json().encode()
+    holding.discard([name])
+    if damage is not None:
+        assert holding.put(name, damage)
+    before = names(either)
+    with pytest.raises(BadInput) as caught:
+        either.command("collect", "--delete", *NOW)
+    assert str(caught.value) == (
+        f"kept receipt {either.receipt('compile', '512-128')}: compile {compiled.key[:12]} was made from lower, and "
+        f"the record {name} is missing from {either.store}, damaged, or made anew with other results; accepted: run "
+        "that stage again, which records it anew, or forget the release"
+    )
+    assert names(either) == before
+    holding.discard([name])
+    either.lower("512-128", of="512-128")
+    either.command("collect", "--delete", *NOW)
+    assert names(either) == before | {name}
+
+
+def test_a_record_that_may_not_be_read_deletes_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    built(line, "512-128", "256-64")
+    line.command("keep", "v1", str(line.receipt("compile", "512-128")))
+    before, lower = names(line), Receipt.read(line.receipt("lower", "512-128"))
+    read = Folder.read
+
+    def refuse(self: Folder, name: str) -> bytes | None:
+        if lower.key in name:
+            raise BadInput("AWS refuses GetObject (AccessDenied)")
+        return read(self, name)
+
+    monkeypatch.setattr(Folder, "read", refuse)
+    with pytest.raises(BadInput, match="AWS refuses GetObject"):
+        line.command("collect", "--delete", *NOW)
+    assert names(line) == before
+
+
+def test_files_that_are_none_of_a_store_stay(line: Line) -> None:
+    built(line, "512-128")
+    root = line.folder / "store"
+    others = ["objects/ab/" + "ab" * 19, "objects/cd/" + "ab" * 32, "objects/pack/pack-1.idx", "actions/ab/build.yml"]
+    others += [f"asked/a b/{'ab' * 32}.json", f"asked/{'ab' * 32}.json", f"actions/ab/{'ab' * 32}.yaml"]
+    for name in others:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    line.command("collect", "--delete", "--keep-nothing", *NOW)
+    assert names(line) == set(others)
+
+
+def test_grace_is_counted_by_the_clock_of_the_bucket(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    holding = machine("one").bucket
+    holding.put("objects/one", b"1")
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    (entry,) = holding.entries("objects")
+    assert entry.written <= holding.now() < entry.written + 600
 
 
 Edges = list[tuple[list[int], list[int]]]

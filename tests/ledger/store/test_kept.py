@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from ledger.errors import BadInput
+from ledger.receipts import Receipt
 from ledger.store import kept
 from ledger.store.holding import Folder
+from ledger.store.opening import open_holding
 from tests.ledger.store.line import NOW, Line, built, collected, names
 
 Printed = pytest.CaptureFixture[str]
@@ -83,6 +85,41 @@ def test_a_damaged_list_of_what_is_kept_deletes_nothing(line: Line) -> None:
     before = names(line)
     (line.folder / "store/kept").mkdir()
     (line.folder / "store/kept/v1.json").write_text("{}")
-    with pytest.raises(BadInput, match=r"kept/v1.json: receipts is missing; .*keep that release again"):
-        line.command("collect", "--delete", *NOW)
+    path = line.folder / "store/kept/v1.json"
+    for command in (["collect", "--delete", *NOW], ["collect"]):
+        with pytest.raises(BadInput) as caught:
+            line.command(*command)
+        assert str(caught.value) == (
+            f"{path}: receipts is missing; accepted: a value, as it has no default; keep v1 again, or forget it"
+        )
     assert names(line) == before
+
+
+@pytest.mark.parametrize("damage", ["{}", "{", "", '{"receipts": {"a": 1e999}}'])
+def test_a_damaged_record_can_be_kept_again_or_forgotten(line: Line, damage: str) -> None:
+    line.lower("a", n=1)
+    path = line.folder / "store/kept/v1.json"
+    line.command("keep", "v1", str(line.receipt("lower", "a")))
+    path.write_text(damage)
+    line.command("keep", "v1", str(line.receipt("lower", "a")))
+    assert list(kept.all_kept(Folder(line.folder / "store"))) == ["v1"]
+    path.write_text(damage)
+    line.command("forget", "v1")
+    assert not path.exists()
+
+
+def test_a_line_with_a_gap_cannot_be_kept(either: Line) -> None:
+    built(either, "512-128")
+    lower, compiled = (Receipt.read(either.receipt(name, "512-128")) for name in ("lower", "compile"))
+    ref, holding = lower.outputs["graph"], open_holding(either.store)
+    record = f"actions/{lower.key[:2]}/{lower.key}.json"
+    for lost in (f"objects/{ref.sha256[:2]}/{ref.sha256}", record):
+        holding.discard([lost])
+        with pytest.raises(BadInput) as caught:
+            either.command("keep", "v1", str(either.receipt("compile", "512-128")))
+        assert str(caught.value) == (
+            f"{either.receipt('compile', '512-128')}: compile {compiled.key[:12]} was made from lower, and the record "
+            f"{record} is missing from {either.store}, damaged, or made anew with other results; accepted: receipts of "
+            "runs whose whole line this store holds: run them again with it"
+        )
+    assert kept.all_kept(holding) == {}

@@ -1,5 +1,6 @@
 """The store in a folder: names against hashlib by hand, damage, links, actions, many writers at once."""
 
+import errno
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ledger.errors import BadInput
+from ledger.errors import BadInput, FoundryError
 from ledger.store import Ref, Store
 from tests.ledger.conftest import MakeReceipt
 
@@ -36,6 +37,20 @@ def test_an_object_is_named_by_its_content_and_read_only(store: Store, tmp_path:
     assert stat.S_IMODE(store.path(ref).stat().st_mode) == 0o444
     assert store.verify(ref) == store.path(ref)
     assert files(store.root) == [store.path(ref)]
+
+
+def test_a_full_disk_names_the_folder(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(FoundryError) as caught:
+            store.put_bytes(b"hello")
+    assert str(caught.value) == (
+        f"--store {store.root}: No space left on device; accepted: a folder with room for what is built"
+    )
+    assert files(store.root) == []
 
 
 def test_the_same_content_is_kept_once(store: Store, tmp_path: Path) -> None:

@@ -37,6 +37,19 @@ def test_another_scheme_is_refused(opening: object) -> None:
     assert str(caught.value) == "--store: found 'gs://bucket/foundry'; accepted: a folder, or s3://BUCKET/PREFIX"
 
 
+@pytest.mark.parametrize("opening", [open_store, open_holding])
+def test_an_empty_location_is_refused(opening: object) -> None:
+    assert callable(opening)
+    with pytest.raises(BadInput) as caught:
+        opening("")
+    assert str(caught.value) == "--store: found ''; accepted: a folder, or s3://BUCKET/PREFIX"
+
+
+def test_an_empty_cache_is_refused() -> None:
+    with pytest.raises(BadInput, match="--cache is empty; accepted: a folder"):
+        open_store("s3://my-bucket/foundry", "")
+
+
 @pytest.mark.parametrize(
     ("location", "flag", "sentence"),
     [

@@ -209,6 +209,15 @@ def test_no_credentials(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
         Bucket(bucket, "foundry")
 
 
+@pytest.mark.parametrize("endpoint", ["rubbish", "http://[::1", "http://a b", "s3.amazonaws.com"])
+def test_an_endpoint_that_is_none(bucket: str, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(BadInput) as caught:
+        Bucket(bucket, "foundry")
+    assert str(caught.value).startswith(f"s3://{bucket}/foundry: Invalid ")
+    assert str(caught.value).endswith("http://HOST:PORT in AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile")
+
+
 @pytest.fixture
 def deaf() -> Iterator[int]:
     """A port of this machine that nobody listens at, and nobody else gets."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from ledger.errors import BadInput
+from ledger.errors import BadInput, FoundryError
 from ledger.receipts import Receipt, Ref
 from ledger.store import Store
+from ledger.store.local import Lost
 from ledger.store.shared import AT_ONCE
 from tests.aws import Aws
 from tests.ledger.conftest import MakeReceipt
@@ -147,6 +149,52 @@ def test_a_damaged_object_is_removed_only_if_it_is_still_that_one(
     monkeypatch.setattr(two.bucket, "fetch", fetch_and_mend)
     assert two.find_action(KEY) is None
     assert raw.get(name(b"hello")) == b"hello"
+
+
+def test_a_damaged_object_that_may_not_be_removed_is_named(
+    machine: Machine, raw: Raw, make_receipt: MakeReceipt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machine("one"), machine("two")
+    weights = one.put_bytes(b"weights")
+    one.record_action(make_receipt(outputs={"weights": weights}))
+    raw.put(name(b"weights"), b"WEIGHTS")
+
+    def refuse(*_: str) -> bool:
+        raise BadInput("AWS refuses DeleteObject")
+
+    monkeypatch.setattr(two.bucket, "remove", refuse)
+    with pytest.raises(Lost, match=rf"foundry/{name(b'weights')} has sha256 \w+, not its name, and stays: AWS refuses"):
+        two.path(weights)
+    assert two.find_action(KEY) is None
+
+
+def test_a_full_disk_names_the_cache(
+    machine: Machine, make_receipt: MakeReceipt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machine("one"), machine("two")
+    weights = one.put_bytes(b"weights")
+    one.record_action(make_receipt(outputs={"weights": weights}))
+
+    def full(*_: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(two.bucket, "fetch", full)
+    with pytest.raises(FoundryError) as caught:
+        two.path(weights)
+    assert str(caught.value) == (
+        f"--cache {two.root}: No space left on device; accepted: a folder with room for what is built"
+    )
+
+
+@pytest.mark.parametrize("field", ['"facts":{"x":1e999}', '"facts":{"x":"\\ud800"}'])
+def test_a_record_that_cannot_be_written_again_counts_as_none(
+    machine: Machine, raw: Raw, make_receipt: MakeReceipt, field: str
+) -> None:
+    receipt = make_receipt(facts={})
+    text = json.dumps(receipt.model_dump(mode="json"), separators=(",", ":"))
+    raw.put(f"actions/ab/{KEY}.json", text.replace('"facts":{}', field).encode())
+    assert machine("one").find_action(KEY) is None
+    assert machine("one").record_action(receipt) == receipt
 
 
 @pytest.mark.parametrize("change", [{"verdict": "failed"}, {"key": "00" * 32}, {"unknown": 1}, None])

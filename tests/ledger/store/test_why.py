@@ -144,15 +144,46 @@ def test_an_entry_whose_object_is_gone_is_a_reason(line: Line, capsys: Printed) 
     assert why(line, now.key, capsys)[0] == state
 
 
-@pytest.mark.parametrize("key", ["", "abc", "zzzzzz", "no/such/receipt.json"])
-def test_a_key_that_nobody_asked_for(line: Line, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        ("0000", "KEY is '0000', which no stage was asked for"),
+        ("", "KEY is '', which is neither digits of a key nor a file"),
+        ("abc", "KEY is 'abc', which is neither digits of a key nor a file"),
+        ("zzzzzz", "KEY is 'zzzzzz', which is neither digits of a key nor a file"),
+        ("no/such/receipt.json", "KEY is 'no/such/receipt.json', which is neither digits of a key nor a file"),
+        ("a\0b", r"KEY is 'a\x00b', which is neither digits of a key nor a file"),
+        ("ab" * 5000, f"KEY is '{'ab' * 40}...', which is neither digits of a key nor a file"),
+    ],
+)
+def test_a_key_that_nobody_asked_for(line: Line, key: str, sentence: str) -> None:
     line.lower("512-128")
     with pytest.raises(BadInput) as caught:
         line.command("why", key)
     assert str(caught.value) == (
-        f"KEY is {key!r}, which no stage was asked for; accepted: the digits after `building` or more of a key, or the "
-        "path of a receipt"
+        f"{sentence}; accepted: the digits (0-9, a-f) after `building`, four or more and up to 64, or the path of a "
+        "receipt"
     )
+
+
+def test_a_question_under_another_name_is_none(line: Line, capsys: Printed) -> None:
+    was = line.lower("512-128", kv_max=512)
+    now = line.lower("512-128", kv_max=1024)
+    place = line.folder / "store/asked/lower"
+    record = line.folder / f"store/actions/00/{'0' * 64}.json"
+    (place / f"{'0' * 64}.json").write_bytes((place / f"{was.key}.json").read_bytes())
+    record.parent.mkdir(exist_ok=True)
+    record.write_text("{}")
+    found = why_json(line, now.key, capsys)
+    assert (found["nearest"], found["entries"]) == (was.key, 1)
+
+
+@pytest.mark.parametrize("stage", ["a\0b", "../../x", "", "lower\n"])
+def test_a_receipt_of_a_stage_that_can_be_none(line: Line, stage: str) -> None:
+    path = line.folder / "odd.json"
+    line.lower("512-128").model_copy(update={"stage": stage}).write(path)
+    with pytest.raises(BadInput, match=r"odd.json: stage is .*; accepted: text that matches \^\[A-Za-z0-9_-\]\+\$"):
+        line.command("why", str(path))
 
 
 def test_a_prefix_of_two_keys(line: Line) -> None:

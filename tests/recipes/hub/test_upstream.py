@@ -192,16 +192,41 @@ def test_what_cannot_be_told_is_unknown_and_never_the_same(
     assert "\n" not in found["reason"]
 
 
-@pytest.mark.parametrize("answer", [b"[]", b"{}", b"<html>log in here</html>", b'{"id": "foundry/gemma"}', b"null"])
-def test_an_answer_that_is_no_listing_is_unknown(
-    answer: bytes, looked: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+SHA = "5" * 40
+FILE = '{"rfilename": "a", "blobId": "%s", "size": 1}' % ("6" * 40)
+
+
+def listing(sha: str = SHA, file: str = FILE) -> bytes:
+    return f'{{"id": "{REPO}", "sha": "{sha}", "siblings": [{file}]}}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (listing("<script>alert(1)</script>"), "the Hub tells no commit but '<script>"),
+        (listing("\\ud800"), r"no commit but '\ud800'"),
+        (listing(file=FILE.replace('"a"', '"\\ud800x"')), r"a file with the name '\ud800x'"),
+        (listing(file=FILE.replace("6" * 40, "nope")), "lists 'a' without digest or size"),
+        (listing(file=FILE.replace('"size": 1', '"size": -5')), "lists 'a' without digest or size"),
+        (listing(file=FILE.replace('"size": 1', f'"size": {10**400}')), "lists 'a' without digest or size"),
+        (b"[" * 100_000, "recursion"),
+        *((answer, "") for answer in (b"[]", b"{}", b"<html>log in here</html>", b'{"id": "foundry/gemma"}', b"null")),
+    ],
+)
+def test_an_odd_answer_makes_one_checkpoint_unknown_and_the_others_go_on(
+    answer: bytes, said: str, source: HubSource, looked: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import httpx
 
-    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=answer))
-    with httpx.Client(transport=transport) as session:
+    def odd(request: httpx.Request) -> httpx.Response:
+        pinned = listing(source.revision) if source.revision in str(request.url) else answer
+        return httpx.Response(200, content=pinned)
+
+    with httpx.Client(transport=httpx.MockTransport(odd)) as session:
         monkeypatch.setattr("huggingface_hub.hf_api.get_session", lambda: session)
-        assert looked()["state"] == "unknown"
+        found = looked()
+    assert (found["state"], found["head"]) == ("unknown", None)
+    assert said in found["reason"]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +264,12 @@ def test_bad_input_is_one_sentence(
     assert str(refused.value).startswith(filled(said))
 
 
+def content(size: int) -> str:
+    file = {"name": "a", "pinned": {"digest": SHA, "bytes": size}, "head": None, "fetched": True}
+    found = {"a": {"state": "changed", "files": [file]}}
+    return json.dumps({"asked": "now", "endpoint": "x", "checkpoints": found})
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -246,6 +277,8 @@ def test_bad_input_is_one_sentence(
         ("{", "--upstream {path}"),
         ('{"asked": "now", "endpoint": "x"}', "{path}: checkpoints is missing"),
         ('{"asked": "now", "endpoint": "x", "checkpoints": {"a": {"state": "fine"}}}', "checkpoints.a.state is 'fine'"),
+        (content(10**400), "bytes is 1000"),
+        (content(-5), "bytes is -5"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(text: str, said: str, tmp_path: Path) -> None:

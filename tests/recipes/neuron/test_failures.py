@@ -84,3 +84,10 @@ def test_what_is_not_for_a_terminal_is_escaped() -> None:
     assert classify(1, "ValueError: a\x00b\x1b]0;title\x07 \u202e!").line == (
         r"ValueError: a\x00b\x1b]0;title\x07 \u202e!"
     )
+
+
+def test_an_argument_that_is_refused_is_first_looked_for_among_the_variants_own_flags() -> None:
+    log = "[NCC_EARG002] Unrecognized argument: --nope"
+    assert "mend the variant's own flags (--nope -O1)" in classify(70, log, ("--nope", "-O1")).message
+    assert "variant" not in classify(70, log).message
+    assert "--nope" not in classify(1, "[NCC_EVRF001] Operator topk", ("--nope",)).message

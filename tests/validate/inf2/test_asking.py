@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from ledger.errors import BadInput
-from tests.validate.inf2.orders import order, works
-from tests.validate.inf2.world import LOST, START, World, world
+from tests.validate.inf2.orders import dies_after, order, works
+from tests.validate.inf2.world import LOST, START, World, cloud, world
 from validate.inf2.asking import CeilingReached
 from validate.inf2.failed import RentFailed
 from validate.inf2.machines import ATTEMPT, DEADLINE, RUN, RUNS, WHO
@@ -161,7 +162,7 @@ def test_what_waiting_would_not_mend_is_said_at_once(code: str) -> None:
         here.faults["RunInstances"] = always(code)
         with pytest.raises(BadInput, match=rf"AWS refuses a machine \({code}: as the test wants it\)"):
             here.rent(order())
-        assert here.now - START < 200
+        assert here.now == START, "and not when it is sure that there is no machine"
         assert len(here.asked) == 1
 
 
@@ -169,3 +170,26 @@ def test_an_image_parameter_that_is_not_there_is_bad_input() -> None:
     said = r"inf2\.base_image: /foundry/none is not known in us-east-1"
     with world(base_image="/foundry/none") as here, pytest.raises(BadInput, match=said):
         here.rent(order())
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"), [("DescribeImages", "InvalidAMIID.Malformed"), ("GetParameter", "ValidationException")]
+)
+def test_an_image_parameter_that_names_no_image_is_bad_input(operation: str, code: str) -> None:
+    with world() as here:
+        here.faults[operation] = always(code)
+        with pytest.raises(BadInput, match=rf"inf2\.base_image: /foundry/base is not known in us-east-1 \({code}: as"):
+            here.rent(order())
+        assert here.now == START
+
+
+def test_the_longest_address_for_runs_is_in_the_tag_whole() -> None:
+    longest = "s3://foundry-test/" + "r" * 238
+    with world(runs=longest) as here:
+        dies_after(here, 600, order())
+        (machine,) = here.alive()
+        tags = {tag["Key"]: tag["Value"] for tag in machine.asked["TagSpecifications"][0]["Tags"]}
+        assert tags[RUNS] == longest and len(longest) == 256
+        here.take(machine)
+        with pytest.raises(ValidationError, match="at most 256 characters"):
+            cloud(runs=f"{longest}r")

@@ -16,6 +16,7 @@ from tests.validate.inf2.orders import answer, order, works
 from tests.validate.inf2.world import world
 from validate.inf2.asking import CeilingReached
 from validate.inf2.failed import RentFailed
+from validate.inf2.run import Run
 
 
 def interrupt() -> None:
@@ -143,8 +144,44 @@ def test_a_machine_that_is_too_slow_ends_itself_and_what_it_did_is_kept() -> Non
         assert here.rent(asked)["bench"] == answer(asked, "bench")
 
 
-def test_a_machine_that_somebody_ended_is_told_so() -> None:
+def test_a_machine_that_another_caller_took_along_is_followed_by_one() -> None:
+    """Ctrl-C of one of two callers ends their machine, and the one that is left asks for its own."""
+    asked = order()
     with world() as here:
-        here.program = lambda _: [(400, lambda one: here.take(one, "Client.UserInitiatedShutdown"))]
-        with pytest.raises(RentFailed, match=r"ended without a receipt \(Client.UserInitiatedShutdown\)"):
+        here.program = works(here, asked)
+        other: list[Run] = []
+
+        def comes_and_goes(_: float) -> None:
+            if here.rented and not other:
+                other.append(here.run(asked.run))
+                assert other[0].adopt()
+                other[0].release()
+
+        here.on_sleep = comes_and_goes
+        assert set(here.rent(asked)) == {"parity", "bench"}
+        assert [one.attempt for one in here.rented] == [1, 2]
+        assert any(f"perhaps another caller of this run, has taken {here.rented[0].id}" in line for line in here.said)
+
+
+def test_a_hang_up_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with world() as here:
+            here.program = works(here, order())
+            here.on_sleep = lambda _: os.kill(os.getpid(), signal.SIGHUP)
+            assert len(here.rent(order())) == 2
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("status", [b"[]", b"{", b'{"code": "\xff"}'])
+def test_a_status_that_cannot_be_read_is_an_end(status: bytes) -> None:
+    with world() as here:
+        log = b"error: \x1b[8mbad\x07 thing\n"
+        here.program = lambda _: [
+            (300, lambda one: here.leave(one, f"logs/{one.attempt}.txt", log)),
+            (301, lambda one: here.leave(one, f"status/{one.attempt}.json", status)),
+        ]
+        with pytest.raises(RentFailed, match=r"exit code -1: \ufffd\[8mbad\ufffd thing"):
             here.rent(order())
+        assert not any("\x1b" in line for line in here.said)

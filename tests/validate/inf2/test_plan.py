@@ -102,3 +102,12 @@ def test_a_variant_that_no_core_holds_is_refused() -> None:
     predictor = Predictor(load_text_config(geometry), shape, variant.dtype)
     with pytest.raises(RentFailed, match="no machine of the family has it"):
         size_of("demo/a", variant, shape, predictor)
+
+
+def test_what_is_said_beside_json_goes_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    with world() as here:
+        here.faults["GetParameter"] = lambda _: "InternalError"
+        assert main([str(GOOD), "--prices", "--json"], here.clients) == 0
+        said = capsys.readouterr()
+        assert json.loads(said.out)["variants"][0]["places"] == []
+        assert "us-west-2 does not answer (InternalError), and is left out for now" in said.err

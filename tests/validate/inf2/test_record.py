@@ -14,6 +14,10 @@ from validate.inf2.record import Book, Record
 
 TERMS = Terms("spot", price=0.5, usd=0.6, minutes=50)
 RUN = "a" * 64
+_ENDLESS = (
+    b'{"number": 1, "attempts": [{"number": 1, "by": "x", "region": "us-east-1", "zone": "us-east-1a", '
+    b'"market": "spot", "usd": 1e999, "minutes": 180, "asked": 0}]}'
+)
 
 
 def book(here: World) -> Book:
@@ -31,6 +35,8 @@ def test_an_attempt_counts_in_full_until_it_is_known_to_be_over() -> None:
     # Who looks late does not make it dearer than its timer lets it be.
     assert record.ended(1, START + 1e6).cost == pytest.approx(record.cost)
     assert record.ended(1, START + 600).ended(1, START + 900).cost == pytest.approx(0.6 / 6)
+    # Nor is money won by whoever's clock is behind.
+    assert record.ended(1, START - 7200).cost == record.cost
 
 
 def test_numbers_are_never_used_twice() -> None:
@@ -81,7 +87,7 @@ def test_a_caller_that_lost_an_answer_finds_what_it_wrote() -> None:
         assert len(mine.read().open()) == 1
 
 
-@pytest.mark.parametrize("damage", [b"{", b'{"attempts": 7}', b"\xff"])
+@pytest.mark.parametrize("damage", [b"{", b'{"attempts": 7}', b"\xff", _ENDLESS])
 def test_a_damaged_record_stops_the_run_as_money_is_then_not_known(damage: bytes) -> None:
     with world() as here:
         here.s3.put_object(Bucket="foundry-test", Key=f"runs/{RUN}/record.json", Body=damage)

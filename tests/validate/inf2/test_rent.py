@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tests.validate.inf2.orders import answer, data, dies_after, order, works
-from tests.validate.inf2.world import Rented, world
+from tests.validate.inf2.world import Rented, cloud, world
 from validate.inf2.checking import Foreign
+from validate.inf2.clock import Clock
 from validate.inf2.failed import RentFailed
+from validate.inf2.order import StageName
 from validate.inf2.rent import close
 
 
@@ -130,10 +132,60 @@ def test_a_machine_that_is_not_in_the_record_is_terminated() -> None:
 def test_the_world_bills_by_the_hour() -> None:
     """The oracle of the other tests: an hour at the highest price, and the disk."""
     with world() as here:
-        here.program = lambda _: [(3600, lambda one: here.take(one, "Client.UserInitiatedShutdown"))]
+        here.program = lambda _: [(3600, lambda one: here.take(one, "Client.InstanceInitiatedShutdown"))]
         with pytest.raises(RentFailed):
             here.rent(order())
         (machine,) = here.rented
         price = float(machine.asked["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"])
         assert here.spent() == pytest.approx(price + 200 * 0.08 / 730, rel=1e-6)
         assert isinstance(machine, Rented)
+
+
+@pytest.mark.parametrize("there", [{"bench": "failed"}, {"parity": "passed", "beside": "failed"}])
+def test_a_failed_receipt_that_stands_alone_decides_nothing(there: dict[str, Any]) -> None:
+    """It is of an earlier run: bench without its parity, or a parity that has passed since."""
+    asked = order()
+    with world() as here:
+        folder = here.run(asked.run).folder
+        if "parity" in there:
+            folder.write("receipts/parity.json", data(answer(asked, "parity")))
+        stage: StageName = "bench" if "bench" in there else "parity"
+        folder.write(f"receipts/{stage}.failed.json", data(answer(asked, stage, "failed")))
+        here.program = works(here, asked)
+        found = here.rent(asked)
+        assert {name: receipt.verdict for name, receipt in found.items()} == {"parity": "passed", "bench": "done"}
+        assert "failed" not in " ".join(here.files())
+
+
+def test_a_failed_receipt_that_comes_alone_is_removed_and_the_machine_goes_on() -> None:
+    asked = order()
+    with world() as here:
+        stray = data(answer(asked, "bench", "failed"))
+        plain = works(here, asked)
+        here.program = lambda one: [(60, lambda one: here.leave(one, "receipts/bench.failed.json", stray)), *plain(one)]
+        assert set(here.rent(asked)) == {"parity", "bench"}
+        assert len(here.rented) == 1
+
+
+def test_a_machine_in_a_region_that_is_no_longer_named_is_gone_on_with() -> None:
+    asked = order()
+    with world() as here:
+        here.program = works(here, asked)
+        here.faults["RunInstances"] = lambda told: (
+            "InsufficientInstanceCapacity" if told["Placement"]["AvailabilityZone"].startswith("us-east-1") else None
+        )
+        dies_after(here, 600, asked)
+        here.section = cloud(regions={"us-east-1": {}})
+        here.rent(asked)
+        assert [one.region for one in here.rented] == ["us-west-2"]
+
+
+def test_a_caller_whose_clock_is_ahead_keeps_a_good_machine() -> None:
+    asked = order()
+    with world() as here:
+        here.program = works(here, asked)
+        dies_after(here, 600, asked)
+        run = here.run(asked.run)
+        run.clock = Clock(now=lambda: here.now + 4 * 3600, sleep=here.sleep, jitter=lambda: 0.5)
+        here.rent(asked, run)
+        assert len(here.rented) == 1

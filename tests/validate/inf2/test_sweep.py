@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import boto3
@@ -100,3 +102,41 @@ def test_who_may_not_look_is_told(config: Path) -> None:
 def test_a_configuration_without_the_section_is_bad_input() -> None:
     with pytest.raises(BadInput, match=r"smoke\.yaml: inf2 is missing; accepted: a section"):
         main(["config/smoke.yaml"])
+
+
+def test_a_reader_that_has_gone_keeps_no_machine_alive(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world() as here:
+        dies_after(here, 600, order())
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write, "w") as gone:
+            monkeypatch.setattr(sys, "stdout", gone)
+            assert swept(here, config, "--terminate") == 0
+        assert here.alive() == []
+
+
+def test_a_region_that_refuses_does_not_keep_the_others(config: Path) -> None:
+    with world() as here:
+        here.faults["RunInstances"] = lambda told: (
+            "InsufficientInstanceCapacity" if told["Placement"]["AvailabilityZone"].startswith("us-east-1") else None
+        )
+        dies_after(here, 600, order())
+        refusals = iter(["AuthFailure"])
+        here.faults["DescribeInstances"] = lambda _: next(refusals, None)
+        with pytest.raises(BadInput, match=r"^AWS refuses the end of the machines in us-east-1 \(AuthFailure"):
+            swept(here, config, "--terminate")
+        assert here.alive() == []
+
+
+def test_a_machine_that_may_not_be_terminated_does_not_keep_the_others(config: Path) -> None:
+    with world() as here:
+        dies_after(here, 600, order())
+        dies_after(here, 600, order(image=f"registry.example/foundry@sha256:{'1' * 64}"))
+        kept = min(here.alive(), key=lambda one: one.id)
+        here.faults["TerminateInstances"] = lambda told: (
+            "OperationNotPermitted" if told["body"]["InstanceId.1"] == kept.id else None
+        )
+        with pytest.raises(BadInput, match=r"the end of the machines in us-east-1 \(OperationNotPermitted"):
+            swept(here, config, "--terminate")
+        assert here.alive() == [kept]
+        here.take(kept)

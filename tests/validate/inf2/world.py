@@ -12,6 +12,8 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import formatdate
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -194,6 +196,8 @@ class World:
         if model.name == "DescribeSpotPriceHistory":
             for one in parsed["SpotPriceHistory"]:
                 one["SpotPrice"] = str(self.prices.get(one["AvailabilityZone"], 0.35))
+        if model.name == "DescribeInstances":
+            self._date(parsed)
         if model.name == "RunInstances":
             self._bill(parsed["Instances"][0])
         if model.name == "TerminateInstances":
@@ -203,6 +207,13 @@ class World:
                     one.end = self.now
         if context.get("fault") == LOST:
             raise ConnectionClosedError(endpoint_url="https://aws.test")
+
+    def _date(self, parsed: dict[str, Any]) -> None:
+        """The time of this world, in an answer that moto has given its own."""
+        parsed["ResponseMetadata"]["HTTPHeaders"]["date"] = formatdate(self.now, usegmt=True)
+        starts = {one.id: one.start for one in self.rented}
+        for found in (one for reservation in parsed["Reservations"] for one in reservation["Instances"]):
+            found["LaunchTime"] = datetime.fromtimestamp(starts.get(found["InstanceId"], self.now), UTC)
 
     def _bill(self, instance: dict[str, Any]) -> None:
         asked = self.asked[-1]

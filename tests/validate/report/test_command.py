@@ -56,3 +56,12 @@ def test_the_workflow_watches_templates_and_styles() -> None:
     watched = source_files(STAGES["report"])
     assert {"validate/report/page.css", "validate/report/page.html.jinja", "validate/report/graph.py"} <= set(watched)
     assert "validate/bench/stage.py" not in watched
+
+
+def test_a_run_that_failed_before_its_first_receipt_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, receipts = tmp_path / "page.html", tmp_path / "results" / "night" / "receipts"
+    monkeypatch.setattr("sys.argv", ["report", "--out", str(out), "--store", str(tmp_path), str(receipts)])
+    for _ in range(2):
+        assert main() == 0
+        assert "No stage left a receipt: the run failed before the first one." in out.read_text()
+        receipts.mkdir(parents=True, exist_ok=True)

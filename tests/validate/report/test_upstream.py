@@ -84,3 +84,14 @@ def test_the_same_receipts_and_findings_are_the_same_bytes(
 def test_only_what_a_person_must_look_at_is_open() -> None:
     found = upstream(a=SAME, b=MOVED, c=GONE, d=UNKNOWN, e=UNWATCHED)
     assert [sentence[0] for sentence in found.open] == ["b", "c", "d"]
+
+
+def test_a_night_whose_watch_failed_has_its_page(whole: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, file = tmp_path / "report.html", tmp_path / "upstream.json"
+    flags = ["--out", str(out), "--store", str(whole.store.root), "--upstream", str(file), str(whole.receipts)]
+    monkeypatch.setattr("sys.argv", ["report", *flags])
+    assert main() == 0
+    assert f"Upstream was not asked ({file} is missing)." in top(out)
+    file.write_text('{"asked": "now"}')
+    assert main() == 0
+    assert f"Upstream is unknown (--upstream {file}: endpoint is missing; accepted: " in top(out)
