@@ -129,10 +129,10 @@ def _require_travel(plan: Plan, configs: Sequence[Path]) -> None:
 def _require_apart(prefix: str | None, store: str) -> None:
     try:
         files = bucket_of(prefix or "")
-    except ValueError as error:
-        raise BadInput(f"--default-storage-prefix: {error}") from None
+    except ValueError:
+        files = None
     if files is None:
-        raise BadInput(f"--default-storage-prefix: found {prefix!r}; accepted: s3://BUCKET/PREFIX")
+        raise BadInput(f"--default-storage-prefix: found {prefix!r}; accepted: s3://BUCKET/PREFIX") from None
     if f"{prefix}/".startswith(f"{store}/"):
         raise BadInput(f"--default-storage-prefix {prefix} is in the store {store}; accepted: a prefix beside it")
 

@@ -27,7 +27,6 @@ rule rented:
     params:
         recipe=renting.recipe,
         code=renting.code,
-        image=renting.image,
         cloud=renting.section,
         store=plan.store,
     message:

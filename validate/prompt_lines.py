@@ -6,8 +6,6 @@ checkpoint's chat template.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,6 @@ from ledger.errors import BadInput
 from validate.encode import Encoder
 from validate.records import Prompt, PromptSet
 
-# JSON spells what is outside the basic plane as two escapes; one alone is no character.
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _ROLES = ("system", "developer", "user", "assistant", "model", "tool")
 _ACCEPTED = 'accepted: an object with exactly one of "prompt", "messages" or "ids"'
 
@@ -64,10 +60,6 @@ def _ids(row: Any, origin: str, encoder: Encoder) -> tuple[str, list[int]]:
         raise BadInput(f"{origin}: {key} is {str(value)[:60]!r}; accepted: {accepted}")
     for message in value if key == "messages" else ():
         _check_message(message, origin)
-    if key != "ids" and (half := _SURROGATE.search(json.dumps(value, ensure_ascii=False))):
-        raise BadInput(
-            f"{origin}: {key} holds {half[0]!r}, half of a surrogate pair; accepted: text that UTF-8 can hold"
-        )
     try:
         return key, read(value)
     except BadInput as error:

@@ -26,9 +26,9 @@ class Renting:
         cloud = plan.factory.inf2
         self.rents = cloud is not None and not any(devices.glob("neuron[0-9]*"))
         self._section = canonical_json(cloud.model_dump(mode="json") if cloud else None).decode()
-        self.image = cloud.image if cloud else None
-        # What is rented for is the source of both stages; how it is rented makes no receipt another one.
-        self.code = digest_json([plan.code[stage] for stage in ("parity", "bench")])
+        # The source of both stages, in that container; how it is rented makes no receipt another one.
+        image = cloud.image if cloud else None
+        self.code = digest_json([plan.code["parity"], plan.code["bench"], image])
 
     def pairs(self) -> str:
         """Constraint of {checkpoint}: those whose {variant}, the next folder of the path, is rented for."""
@@ -40,7 +40,7 @@ class Renting:
         """The section as JSON.
 
         Snakemake takes what a function makes of `threads` for no reason to run again, so another ceiling is none; the
-        image is one, by itself.
+        image is one, as part of `code`.
         """
         return self._section
 

@@ -51,7 +51,7 @@ def test_nothing_is_rented_on_a_host_with_a_device(tmp_path: Path) -> None:
 
 def test_nothing_is_rented_without_the_section(tmp_path: Path) -> None:
     renting = Renting(plan(inf2=None), tmp_path)
-    assert rented(renting) == set() and renting.image is None
+    assert rented(renting) == set()
 
 
 @pytest.mark.parametrize(("key", "value"), [("ceiling_usd", 5.0), ("regions", {"eu-west-1": {}}), ("on_demand", False)])
@@ -59,7 +59,14 @@ def test_how_it_is_rented_is_no_reason_to_run_again(tmp_path: Path, key: str, va
     section = read_mapping(GOOD)["inf2"]
     one, other = (Renting(plan(inf2=changed), tmp_path) for changed in (section, section | {key: value}))
     assert one.section(Wild(), 1) != other.section(Wild(), 1)
-    assert (one.code, one.image) == (other.code, other.image)
+    assert one.code == other.code
+
+
+def test_another_container_is_another_run(tmp_path: Path) -> None:
+    section = read_mapping(GOOD)["inf2"]
+    other = section["image"].rpartition(":")[0] + ":" + "1" * 64
+    one, two = (Renting(plan(inf2=section | {"image": image}), tmp_path) for image in (section["image"], other))
+    assert one.code != two.code
 
 
 def test_the_recipe_is_that_of_both_stages(tmp_path: Path) -> None:

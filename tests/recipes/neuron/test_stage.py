@@ -29,8 +29,7 @@ from tests.recipes.steps import expected, steps
 from tests.standins import environment as standins
 
 RUNNER = Path(__file__).with_name("runner.py")
-BUILDS = [("trace", "host", 1), ("trace", "device", 1), ("nxd", "device", 1), ("nxd", "device", 2)]
-BUILDS += [("parallel", "device", 2)]
+BUILDS = [("trace", "host", 1), ("trace", "device", 1), ("nxd", "device", 2), ("parallel", "device", 2)]
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +139,7 @@ def test_a_failed_build_says_why_and_keeps_the_log(monkeypatch: pytest.MonkeyPat
     assert list((store.root / "tmp").iterdir()) == []
 
 
+@pytest.mark.soak
 def test_a_build_that_memory_killed_runs_once_more_alone(
     monkeypatch: pytest.MonkeyPatch, receipts_of: ReceiptsOf, random_model: Any, tmp_path: Path
 ) -> None:

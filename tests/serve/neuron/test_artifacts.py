@@ -46,7 +46,7 @@ def expected(artifact_of: ArtifactOf) -> list[list[int]]:
         ("trace", "device", {"switch": "STANDIN_ALIASED_OUTPUTS=returned"}),
         ("nxd", "device", {}),
         ("nxd", "device", {"tp": 2, "batch": 3}),
-        ("parallel", "device", {"tp": 2}),
+        pytest.param("parallel", "device", {"tp": 2}, marks=pytest.mark.soak),
     ],
 )
 def test_answers_are_target_cpus(
