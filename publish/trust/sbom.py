@@ -69,7 +69,7 @@ def _python(licence: Licence) -> Component:
     return Component(
         name=package.name,
         version=package.version,
-        type=ComponentType.LIBRARY,
+        type=ComponentType("library"),
         purl=purl,
         bom_ref=purl.to_string(),
         licenses=[LicenseFactory().make_from_string(licence.expression)],
@@ -91,5 +91,5 @@ def _file(path: str, sha256: str) -> Component:
 def _debian(package: DebianPackage) -> Component:
     purl = PackageURL("deb", "debian", package.name, package.version, qualifiers={"arch": package.architecture})
     return Component(
-        name=package.name, version=package.version, type=ComponentType.LIBRARY, purl=purl, bom_ref=purl.to_string()
+        name=package.name, version=package.version, type=ComponentType("library"), purl=purl, bom_ref=purl.to_string()
     )

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, library
+from torch import Tensor
+from torch.library import Library
 
 from neuron_standin import options, runtime
 from neuron_standin.batching import in_slices
 from neuron_standin.executor import Executable, Group, run_together
 from neuron_standin.metaneff import MetaNeff
 
-operators: Any = library.Library("neuron", "DEF")  # type: ignore[no-untyped-call]
+operators: Any = Library("neuron", "DEF")  # type: ignore[no-untyped-call]
 operators.define(
     "forward(Tensor neff, Tensor metaneff, Tensor placement, Tensor[] inputs, Tensor[] weights, Tensor[] states, "
     "bool returned) -> Tensor[]",
