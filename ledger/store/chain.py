@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
-from ledger.store.asked import Asked
+from ledger.store.asked import Asked, asked_name
 from ledger.store.holding import Entry, Holding
 from ledger.store.local import action_name, object_name
 
@@ -102,7 +102,7 @@ def _gap(holding: Holding, receipt: Receipt, index: Index, gaps: dict[str, str |
 
 def _sentence(holding: Holding, receipt: Receipt, label: str) -> str:
     name = f"record with the digest {receipt.inputs[label]}"
-    data = holding.read(f"asked/{receipt.stage}/{receipt.key}.json")
+    data = holding.read(asked_name(receipt.stage, receipt.key))
     try:
         key = Asked.parse(data, "").input_keys.get(label) if data else None
     except BadInput:

@@ -12,7 +12,7 @@ or asked for in between is put back; who keeps later finds it gone (see kept.py)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -64,8 +64,9 @@ def find(holding: Holding, kept: Iterable[Kept], before: float) -> Garbage:
     receipts = chain.read(holding, records, Receipt.parse)
     held = {f"kept receipt {path}": receipt for one in kept for path, receipt in one.receipts.items()}
     chain.check_whole(holding, held, [*receipts.values(), *held.values()], _MENDED)
-    young = [entry for entry in [*records, *asked] if entry.written >= before]
-    reached, live = _reached(holding, held.values(), young, receipts)
+    young = [receipts[one.name] for one in records if one.written >= before and one.name in receipts]
+    questions = [one for one in asked if one.written >= before]
+    reached, live = _reached(holding, [*held.values(), *young], questions, receipts)
     return Garbage(
         seen=frozenset([*records, *asked]),
         receipts=receipts,
@@ -92,18 +93,18 @@ def remove(holding: Holding, garbage: Garbage) -> None:
 
 def _since(holding: Holding, garbage: Garbage) -> tuple[set[str], set[str]]:
     """What is reached from all that is kept by now, and from what was asked and recorded since."""
-    entries = [entry for folder in (_ACTIONS, ASKED) for entry in chain.entries(holding, folder)]
+    records, questions = (
+        [entry for entry in chain.entries(holding, folder) if entry not in garbage.seen] for folder in (_ACTIONS, ASKED)
+    )
     held = [receipt for one in all_kept(holding).values() for receipt in one.receipts.values()]
-    return _reached(holding, held, [entry for entry in entries if entry not in garbage.seen], garbage.receipts)
+    recorded = chain.read(holding, records, Receipt.parse).values()
+    return _reached(holding, [*held, *recorded], questions, garbage.receipts)
 
 
 def _reached(
-    holding: Holding, held: Iterable[Receipt], work: Iterable[Entry], receipts: Mapping[str, Receipt]
+    holding: Holding, held: Sequence[Receipt], asked: Iterable[Entry], receipts: Mapping[str, Receipt]
 ) -> tuple[set[str], set[str]]:
-    """Digests and keys, and names of objects, that lead from kept receipts and from entries of somebody's work."""
-    asked = [entry for entry in work if entry.name.startswith(f"{ASKED}/")]
-    recorded = [entry for entry in work if entry not in asked]
-    held = [*held, *chain.read(holding, recorded, Receipt.parse).values()]
+    """Digests and keys, and names of objects, that lead from receipts that are needed and from somebody's questions."""
     needed = {digest for one in chain.read(holding, asked, Asked.parse).values() for digest in one.inputs.values()}
     return chain.reached(needed | {one.digest for one in held}, [*receipts.values(), *held])
 

@@ -1,4 +1,4 @@
-"""A bucket of S3 under a prefix: the one file that knows boto3.
+"""A bucket of S3 under a prefix: the one file of the store that knows boto3.
 
 Every write is conditional: a name is taken by who writes it first (If-None-Match), or replaced only while it is what
 was read (If-Match), so two builders never spoil each other's work. S3 shows an object when its last byte has arrived;

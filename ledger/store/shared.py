@@ -70,9 +70,11 @@ class SharedStore(Store):
         if version and (receipt := self._usable(version, key)):
             receipt.write(self._action(key))
             return receipt
-        found = super().find_action(key)
+        if (found := super().find_action(key)) is None:
+            return None
         try:
-            return self._publish(found, anew=False) if found else None
+            self._upload_asked(found)
+            return self._publish(found, anew=False)
         except Lost:
             return None
 
@@ -91,7 +93,6 @@ class SharedStore(Store):
 
     def _publish(self, receipt: Receipt, *, anew: bool) -> Receipt:
         self._upload_all(receipt)
-        self._upload_asked(receipt)
         recorded = self._record(receipt, anew=anew)
         # An old object that was there may have been collected before the record spoke for it.
         if recorded is receipt:
