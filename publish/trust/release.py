@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ledger.digest import parse_json
-from ledger.errors import BadInput, explain
-from ledger.receipts import Ref
+from ledger.errors import BadInput
+from ledger.receipts import Ref, parse_model
 
 LIST = "release.json"
 FORMAT = 1
@@ -47,10 +46,7 @@ def read_list(folder: Path) -> Listed:
         data = path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}; accepted: a release folder") from None
-    try:
-        return Listed.model_validate(parse_json(data, str(path)))
-    except ValidationError as error:
-        raise BadInput(explain(error, str(path), Listed)) from None
+    return parse_model(Listed, data, str(path))
 
 
 def licence_path(name: object, version: object) -> str:

@@ -28,6 +28,10 @@ class Folder:
         """A folder in this one."""
         return Folder(self._client, f"{self.address}/{name}")
 
+    def above(self) -> Folder:
+        """The folder that this one is in."""
+        return Folder(self._client, self.address.rpartition("/")[0])
+
     def names(self) -> dict[str, int]:
         """Size of each file by its name in this folder."""
         return dict(self._listed())

@@ -14,13 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from config.cloud import RUNS
 from ledger.atomic import write_bytes, write_json
-from ledger.digest import parse_json
-from ledger.errors import BadInput, FoundryError, GateFailed, explain
+from ledger.errors import BadInput, FoundryError, GateFailed
 from ledger.flags import Parser
+from ledger.receipts import parse_model
 from ledger.stage import say
 from validate.inf2.clients import Clients
 from validate.inf2.folder import Folder
@@ -57,10 +55,7 @@ def _read(folder: Folder) -> Order:
     origin = f"{folder.address}/{ORDER}"
     if (data := folder.read(ORDER)) is None:
         raise BadInput(f"{origin} is not there; accepted: the order that validate.inf2 run has written")
-    try:
-        return Order.model_validate(parse_json(data, origin))
-    except ValidationError as error:
-        raise BadInput(explain(error, origin, Order)) from None
+    return parse_model(Order, data, origin)
 
 
 def _check_source(order: Order) -> None:
@@ -82,7 +77,7 @@ def _doctor() -> None:
 
 def _probe(folder: Folder, order: Order, only: Sequence[str]) -> None:
     """The open questions about a Neuron host, once for each container, as they are about driver and SDK."""
-    runs = Folder(Clients().s3(), folder.address.rpartition("/")[0])
+    runs = folder.above()
     kept = f"probes/{order.image.rpartition(':')[2]}.json"
     if runs.read(kept) is not None:
         say(f"probe: is at {runs.address}/{kept}")

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 
 from config.cloud import Inf2
 from config.geometry import load_text_config
-from config.loading import load
 from config.models import Checkpoint
 from ledger.errors import BadInput
 from ledger.flags import Parser
@@ -24,7 +23,7 @@ from validate.inf2.clients import Clients
 from validate.inf2.clock import Clock
 from validate.inf2.failed import RentFailed
 from validate.inf2.places import Map
-from validate.inf2.section import add_config, section
+from validate.inf2.section import add_config, configured
 from validate.inf2.sizes import size_of
 from validate.inf2.telling import progress
 
@@ -50,9 +49,9 @@ def main(argv: Sequence[str], clients: Clients | None = None) -> int:
     parser.add_argument("--prices", action="store_true", help="ask AWS which zones have it, and for how much now")
     parser.add_argument("--json", action="store_true", help="print a JSON object instead of a table")
     flags = parser.parse_args(argv)
-    cloud = section(*flags.config)
+    factory, cloud = configured(*flags.config)
     asked = _Prices(clients or Clients(), cloud) if flags.prices else None
-    rows = [row for checkpoint in load(*flags.config).checkpoints.values() for row in _rows(checkpoint, cloud, asked)]
+    rows = [row for checkpoint in factory.checkpoints.values() for row in _rows(checkpoint, cloud, asked)]
     if not rows:
         raise BadInput(
             f"{' and '.join(map(str, flags.config))}: no variant has target inf2; accepted: a configuration with one"

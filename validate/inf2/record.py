@@ -9,11 +9,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from config.cloud import RegionName
-from ledger.digest import canonical_json, parse_json
-from ledger.errors import BadInput, explain
+from ledger.digest import canonical_json
+from ledger.receipts import parse_model
 from validate.inf2.failed import RentFailed
 from validate.inf2.folder import Folder
 from validate.inf2.money import GRACE, Market, Terms
@@ -124,10 +124,7 @@ class Book:
         """The record as it is now; BadInput when it is damaged, as what was spent is then not known."""
         data, self._tag = self._folder.read_tagged(NAME)
         origin = f"{self._folder.address}/{NAME}"
-        try:
-            self.record = Record() if data is None else Record.model_validate(parse_json(data, origin))
-        except ValidationError as error:
-            raise BadInput(explain(error, origin, Record)) from None
+        self.record = Record() if data is None else parse_model(Record, data, origin)
         return self.record
 
     def change(self, step: Callable[[Record], Record]) -> Record:

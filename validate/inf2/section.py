@@ -6,6 +6,7 @@ from pathlib import Path
 
 from config.cloud import Inf2
 from config.loading import load
+from config.models import Factory
 from ledger.errors import BadInput
 from ledger.flags import Parser
 
@@ -21,11 +22,11 @@ def add_config(parser: Parser) -> None:
     )
 
 
-def section(*config: Path) -> Inf2:
-    """The section `inf2` of a configuration; BadInput when it has none."""
-    cloud = load(*config).inf2
-    if cloud is None:
+def configured(*config: Path) -> tuple[Factory, Inf2]:
+    """A configuration and its section `inf2`; BadInput when it has none."""
+    factory = load(*config)
+    if factory.inf2 is None:
         raise BadInput(
             f"{' and '.join(map(str, config))}: inf2 is missing; accepted: a section as in config/defaults.yaml"
         )
-    return cloud
+    return factory, factory.inf2

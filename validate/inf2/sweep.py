@@ -18,7 +18,7 @@ from validate.inf2.clock import Clock
 from validate.inf2.failed import RentFailed
 from validate.inf2.machines import DEADLINE, RUN, WHO, Machine, Machines
 from validate.inf2.refusals import AWS_ERRORS, hopeless, sentence
-from validate.inf2.section import add_config, section
+from validate.inf2.section import add_config, configured
 from validate.inf2.telling import tell
 
 
@@ -33,7 +33,7 @@ def main(argv: Sequence[str], clients: Clients | None = None, clock: Clock | Non
     parser.add_argument("--terminate", action="store_true", help="terminate the machines, cancel the requests")
     parser.add_argument("--overdue", action="store_true", help="only machines that are past their own deadline")
     flags = parser.parse_args(argv)
-    cloud = section(*flags.config)
+    _, cloud = configured(*flags.config)
     machines = Machines(clients or Clients(), cloud.runs)
     now = (clock or Clock()).now()
     silent: list[str] = []
