@@ -4,7 +4,7 @@ pydantic converts by default ("512" becomes 512, 1 becomes true) and ignores key
 value of another type and an unknown key are errors, and a model cannot be changed once it is read.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -16,6 +16,13 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_le
 CheckpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$", max_length=64)]
 # Seeds go to torch and numpy, which take 64 bits.
 LARGEST_SEED = 2**63 - 1
+
+
+def as_tuple(items: Any, what: str) -> tuple[Any, ...]:
+    """The tuple that a strict field wants, of the list that YAML gives; ValueError for anything else."""
+    if not isinstance(items, list | tuple):
+        raise ValueError(f"found {items!r}; accepted: {what}")
+    return tuple(items)
 
 
 class Strict(BaseModel):

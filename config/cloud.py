@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, field_validator
 
-from config.base import Strict
+from config.base import Strict, as_tuple
 
 RegionName = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")]
 Zone = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9](-[a-z0-9-]+)?[a-z]$")]
@@ -35,9 +35,7 @@ class Region(Strict):
     @field_validator("zones", mode="before")
     @classmethod
     def _list_becomes_tuple(cls, items: Any) -> tuple[Any, ...]:
-        if not isinstance(items, list | tuple):
-            raise ValueError(f"found {items!r}; accepted: a list of zones")
-        return tuple(items)
+        return as_tuple(items, "a list of zones")
 
 
 class Inf2(Strict):

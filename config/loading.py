@@ -98,15 +98,18 @@ def load(path: str | Path, *more: str | Path) -> Factory:
     """
     merged = read_mapping(path)
     for other in more:
-        merged = _merged(merged, read_mapping(other))
+        merged = merge(merged, read_mapping(other))
     return from_mapping(merged, " and ".join(map(str, (path, *more))))
 
 
-def _merged(old: Any, new: dict[str, Any]) -> Any:
-    """Mappings joined key by key, an empty one changing nothing; any other value takes the place of what was there."""
+def merge(old: Any, new: Mapping[str, Any]) -> Any:
+    """Mappings joined key by key, an empty one changing nothing; any other value takes the place of what was there.
+
+    As snakemake.utils.update_config does; that takes a second to import.
+    """
     for key, value in new.items():
         old = old if isinstance(old, dict) else {}
-        old[key] = _merged(old.get(key, {}), value) if isinstance(value, dict) else value
+        old[key] = merge(old.get(key, {}), value) if isinstance(value, dict) else value
     return old
 
 

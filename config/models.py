@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from config.base import LARGEST_SEED, CheckpointName, Name, Sha256, Strict
+from config.base import LARGEST_SEED, CheckpointName, Name, Sha256, Strict, as_tuple
 from config.cloud import Inf2
 from config.geometry import Geometry, geometry_names, load_geometry
 from config.publishing import Publish
@@ -93,9 +93,7 @@ class Checkpoint(Strict):
     @field_validator("variants", mode="before")
     @classmethod
     def _list_becomes_tuple(cls, variants: Any) -> tuple[Any, ...]:
-        if not isinstance(variants, list | tuple):
-            raise ValueError(f"found {variants!r}; accepted: a list of variants")
-        return tuple(variants)
+        return as_tuple(variants, "a list of variants")
 
     # Not by min_length: pydantic counts valid items only, and would report a bad one as a missing one too.
     @field_validator("variants")

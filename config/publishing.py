@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from config.base import Strict
+from config.base import Strict, as_tuple
 
 if TYPE_CHECKING:
     from config.models import Checkpoint
@@ -99,9 +99,7 @@ class Publish(Strict):
     @field_validator("trusted", "identities", mode="before")
     @classmethod
     def _list_becomes_tuple(cls, items: Any) -> tuple[Any, ...]:
-        if not isinstance(items, list | tuple):
-            raise ValueError(f"found {items!r}; accepted: a list")
-        return tuple(items)
+        return as_tuple(items, "a list")
 
     @model_validator(mode="after")
     def _somebody_is_trusted(self) -> Self:

@@ -4,7 +4,7 @@ from typing import Any, Literal, Self, cast, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from config.base import Name, Strict
+from config.base import Name, Strict, as_tuple
 from config.builders import DEFAULTS, Builder, refusal
 from config.flags import flags_refusal
 
@@ -73,9 +73,7 @@ class Variant(Strict):
     @field_validator("flags", mode="before")
     @classmethod
     def _list_becomes_tuple(cls, flags: Any) -> tuple[Any, ...]:
-        if not isinstance(flags, list | tuple):
-            raise ValueError(f"found {flags!r}; accepted: a list of flags")
-        return tuple(flags)
+        return as_tuple(flags, "a list of flags")
 
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:

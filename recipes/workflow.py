@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from snakemake.utils import update_config  # type: ignore[import-untyped]
-
 from config.builders import inlines_weights
 from config.flags import canonical_flags
 from config.geometry import Geometry
-from config.loading import from_mapping, read_mapping
+from config.loading import from_mapping, merge, read_mapping
 from config.models import Checkpoint, Factory, PathSource, Variant
 from ledger.digest import canonical_json, digest_json, sha256_file
 from ledger.errors import BadInput
@@ -77,8 +75,8 @@ def read_plan(files: Sequence[Path], overrides: Mapping[str, Any]) -> "Plan":
         raise BadInput("--configfile is missing; accepted: a configuration such as config/demo.yaml")
     merged: dict[str, Any] = {}
     for file in files:
-        update_config(merged, read_mapping(file))
-    update_config(merged, overrides)
+        merged = merge(merged, read_mapping(file))
+    merged = merge(merged, overrides)
     return Plan(from_mapping(merged, " and ".join(str(file) for file in files)))
 
 
