@@ -1,7 +1,7 @@
 """Over pairs of drawn points, keys are equal exactly when what was made is equal.
 
 What was made is judged by the bytes: HLO and signatures of graphs that were really lowered, one for one, and the files
-of real weights. Of a compile it is known what XLA is handed: the same HLO and options; the last test compiles some.
+of real weights. Of a compile it is what XLA is handed: HLO and options.
 """
 
 from __future__ import annotations

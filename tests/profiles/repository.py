@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import boto3
 import yaml
 
 from config.loading import load
@@ -80,6 +81,13 @@ class Repository:
             # None is newer than another.
             os.utime(path, (0, 0))
         return made
+
+    def pretend_in(self, bucket: str, config: str) -> None:
+        """The same files in a bucket, below files/."""
+        client = boto3.client("s3")
+        for path in self.pretend(config):
+            client.put_object(Bucket=bucket, Key=f"files/{path}", Body=b"")
+        client.close()
 
     def planned(self, *flags: str) -> dict[str, int]:
         """Jobs by rule that a dry run plans."""

@@ -76,14 +76,11 @@ def test_a_job_runs_in_a_container_that_has_nothing(
 
 
 def test_what_holds_neuroncores_goes_to_the_queue_of_the_second_run(
-    batch: Batch, repository: Repository, aws: Aws, bucket: str
+    batch: Batch, repository: Repository, bucket: str
 ) -> None:
     changes = {"name": "smoke", "store": f"s3://{bucket}/store"}
     config = repository.configure(changes, base="config/smoke-inf2.yaml")
-    client = boto3.client("s3", endpoint_url=aws.endpoint)
-    for path in repository.pretend(config):
-        client.put_object(Bucket=bucket, Key=f"files/{path}", Body=b"")
-    client.close()
+    repository.pretend_in(bucket, config)
     target = f"{RECEIPTS}/nxd-tp2/parity.json"
     code, said = repository.run(target, "--aws-batch-job-queue", "with-neuroncores", *flags(bucket, config))
     # An empty receipt is no receipt: what counts is where the job ran.

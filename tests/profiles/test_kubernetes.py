@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
-from tests.aws import Aws
 from tests.profiles.containers import Host
 from tests.profiles.kube import Kube, kubeconfig
 from tests.profiles.repository import Repository
@@ -40,14 +38,11 @@ def pod(kube: Kube) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_what_holds_neuroncores_has_a_node_of_their_kind_to_itself(
-    kube: Kube, repository: Repository, aws: Aws, bucket: str
+    kube: Kube, repository: Repository, bucket: str
 ) -> None:
     changes = {"name": "smoke", "store": f"s3://{bucket}/store"}
     config = repository.configure(changes, base="config/smoke-inf2.yaml")
-    client = boto3.client("s3", endpoint_url=aws.endpoint)
-    for path in repository.pretend(config):
-        client.put_object(Bucket=bucket, Key=f"files/{path}", Body=b"")
-    client.close()
+    repository.pretend_in(bucket, config)
     code, said = repository.run(f"{RECEIPTS}/nxd-tp2/parity.json", *flags(bucket, config))
     # An empty receipt is no receipt: what counts is where the job ran.
     assert code == 1 and "Error in rule parity_inf2" in said, said

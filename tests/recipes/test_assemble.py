@@ -143,13 +143,19 @@ def test_the_manifest_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not (tmp_path / "build" / "variants" / "tp2" / "manifest.json").exists()
 
 
-def test_the_command_line_takes_the_build_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(tmp_path / "store")
+def command_line(store: Store, folder: Path) -> list[str]:
+    """The stage with its inputs, which are written into the folder, and without what it fills."""
     recipe = AssembleRecipe(checkpoint="gemma", variant=point(44, 8, tp=2, name="tp2"))
     argv = ["assemble", "--recipe", recipe.model_dump_json(), "--store", str(store.root)]
     for name, given in receipts(store).items():
-        given.write(tmp_path / f"{name}.json")
-        argv += ["--input", f"{name}={tmp_path / name}.json"]
+        given.write(folder / f"{name}.json")
+        argv += ["--input", f"{name}={folder / name}.json"]
+    return argv
+
+
+def test_the_command_line_takes_the_build_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "store")
+    argv = command_line(store, tmp_path)
     argv += ["--build", str(tmp_path / "build"), "--out", str(tmp_path / "out.json")]
     monkeypatch.setattr("sys.argv", argv)
     assert assemble.main() == 0
@@ -164,11 +170,7 @@ def test_the_command_line_takes_the_build_folder(tmp_path: Path, monkeypatch: py
 def test_without_a_build_folder_the_manifest_alone_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     artifact = build(tmp_path / "filled")
     store = Store(tmp_path / "store")
-    recipe = AssembleRecipe(checkpoint="gemma", variant=point(44, 8, tp=2, name="tp2"))
-    argv = ["assemble", "--recipe", recipe.model_dump_json(), "--store", str(store.root)]
-    for name, given in receipts(store).items():
-        given.write(tmp_path / f"{name}.json")
-        argv += ["--input", f"{name}={tmp_path / name}.json"]
+    argv = command_line(store, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [*argv, "--out", "out.json"])
     before = {path for path in tmp_path.iterdir() if path.is_dir()}

@@ -29,20 +29,13 @@ def test_a_bucket_is_used_through_the_cache(bucket: str, tmp_path: Path) -> None
     assert (store.root, store.bucket.location) == (tmp_path / "cache", f"s3://{bucket}/foundry")
 
 
+@pytest.mark.parametrize("location", ["gs://bucket/foundry", ""])
 @pytest.mark.parametrize("opening", [open_store, open_holding])
-def test_another_scheme_is_refused(opening: object) -> None:
+def test_another_scheme_and_an_empty_location_are_refused(opening: object, location: str) -> None:
     assert callable(opening)
     with pytest.raises(BadInput) as caught:
-        opening("gs://bucket/foundry")
-    assert str(caught.value) == "--store: found 'gs://bucket/foundry'; accepted: a folder, or s3://BUCKET/PREFIX"
-
-
-@pytest.mark.parametrize("opening", [open_store, open_holding])
-def test_an_empty_location_is_refused(opening: object) -> None:
-    assert callable(opening)
-    with pytest.raises(BadInput) as caught:
-        opening("")
-    assert str(caught.value) == "--store: found ''; accepted: a folder, or s3://BUCKET/PREFIX"
+        opening(location)
+    assert str(caught.value) == f"--store: found {location!r}; accepted: a folder, or s3://BUCKET/PREFIX"
 
 
 def test_an_empty_cache_is_refused() -> None:
