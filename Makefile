@@ -46,9 +46,9 @@ NPM := $(shell command -v npm)
 # Runs the line for one configuration, up to a target and within a command where these are given. The table comes last,
 # also when nothing was rebuilt or a gate failed (1).
 define line
-$(PY) -m recipes.recover $(1); code=0
+$(PY) -m recipes.recover $(1) --snakemake $(2) $(ARGS); code=0
 $(3) $(PY) -m snakemake $(2) $(ARGS) --configfile $(1) || code=$$?
-[[ $$code -gt 1 ]] || $(PY) -m validate.summary --show $(1)
+[[ $$code -gt 1 ]] || $(PY) -m validate.summary --show $(1) --snakemake $(2) $(ARGS)
 exit $$code
 endef
 

@@ -8,9 +8,12 @@ from the store, is removed, so that the run makes both again. Stages write whole
 What people use lies outside the store: a release, an artifact. Of each, files are looked for and their sizes compared,
 and where one is not as it should be its receipt goes too, so that the run lays the folder out again. Contents are read
 of lists alone: this runs before every run, also before one that has nothing to do.
+
+Where jobs share no file system their receipts are in a bucket, and are judged there.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -22,11 +25,14 @@ from ledger.flags import Parser
 from ledger.receipts import Receipt
 from ledger.stage import say
 from ledger.store import Store, open_store
+from ledger.store.holding import Folder, Holding
+from recipes.travel import add_flags, bucket_in
 from serve.errors import ServeError
 from serve.manifest import Manifest, locate
 
 LOCKS = Path(".snakemake", "locks")
 RESULTS = Path("results")
+_THREADS = 16
 _LIST = "release.json"  # the name is that of publish.trust.release, which is further down the line
 
 
@@ -36,13 +42,17 @@ def main() -> int:
     parser.add_argument(
         "config", nargs="+", type=Path, metavar="CONFIG", help="configuration of the next run, merged as snakemake does"
     )
-    factory = load(*parser.parse_args().config)
+    add_flags(parser)
+    flags = parser.parse_args()
+    factory = load(*flags.config)
     store = open_store(factory.store, factory.cache, flag="store")
+    bucket = bucket_in(flags.snakemake)
     _unlock()
-    receipts = RESULTS / factory.name / "receipts"
-    if receipts.is_dir():
-        _discard(receipts, store)
-    _drop_summary(receipts.parent / "summary.json")
+    run = RESULTS / factory.name
+    _discard(Folder(Path()), run, store)
+    if bucket:
+        _discard(bucket, run, store, at=f"{bucket.location}/")
+    _drop_summary(run / "summary.json")
     return 0
 
 
@@ -72,25 +82,42 @@ def _unlock() -> None:
     say("removed the lock of a run that was killed")
 
 
-def _discard(folder: Path, store: Store) -> None:
-    """Remove the receipts in `folder` that are of no use, and say why; those of failed runs are for people."""
-    for path in sorted(folder.rglob("*.json")):
-        if path.is_dir() or path.name.endswith(".failed.json"):
-            continue
-        if reason := _unusable(path, store):
-            path.unlink(missing_ok=True)
-            say(f"removed {path}, which this run makes again: {reason}")
+def _discard(files: Holding, run: Path, store: Store, at: str = "") -> None:
+    """Remove the receipts of `run` that are of no use, and say why; those of failed runs are for people."""
+    names = sorted(entry.name for entry in files.entries(f"{run}/receipts"))
+    chosen = [name for name in names if name.endswith(".json") and not name.endswith(".failed.json")]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        reasons = list(pool.map(lambda name: _unusable(files, name, store, at), chosen))
+    for name, reason in zip(chosen, reasons, strict=True):
+        if reason:
+            files.discard([name])
+            say(f"removed {at}{name}, which this run makes again: {reason}")
 
 
-def _unusable(path: Path, store: Store) -> str:
+def _unusable(files: Holding, name: str, store: Store, at: str) -> str:
     try:
-        receipt = Receipt.read(path)
+        receipt = Receipt.parse(_content(files, name), f"receipt {at}{name}")
     except BadInput as error:
         return str(error)
-    gone = next((name for name, ref in receipt.outputs.items() if not store.has(ref)), None)
+    gone = next((output for output, ref in receipt.outputs.items() if not store.has(ref)), None)
     if gone:
         return f"its output {gone} is missing from the store, or cut short"
-    # results/<name>/receipts/<checkpoint>[/<variant>]/<stage>.json
+    # Releases and artifacts are laid out on this machine, where their receipts are then too.
+    return _lost(Path(name), receipt) if isinstance(files, Folder) else ""
+
+
+def _content(files: Holding, name: str) -> bytes:
+    try:
+        return files.read(name) or b""
+    except OSError as error:
+        raise BadInput(f"receipt {name} cannot be read: {error.strerror}") from None
+
+
+def _lost(path: Path, receipt: Receipt) -> str:
+    """What is wrong with what a stage laid out, by where its receipt is.
+
+    That is results/<name>/receipts/<checkpoint>[/<variant>]/<stage>.json.
+    """
     match receipt.stage:
         case "package":
             return _lost_of_release(path.parents[2] / "release" / path.parent.name, receipt)

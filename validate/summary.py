@@ -1,7 +1,7 @@
 """One object and one table row per variant, made from the receipts of a run.
 
     python -m validate.summary --out results/NAME/summary.json RECEIPT...     writes the list
-    python -m validate.summary --show CONFIG...                               prints the table
+    python -m validate.summary --show CONFIG... [--snakemake FLAG...]         prints the table
 
 Departs from a report that only knows success: --show also works after a run that failed, and says what is missing or
 failed. Receipts are told apart by where they lie: receipts/CHECKPOINT/fetch.json,
@@ -19,6 +19,8 @@ from ledger.errors import BadInput, run_cli
 from ledger.flags import Parser
 from ledger.receipts import Receipt
 from ledger.stage import say
+from ledger.store.holding import Folder, Holding
+from recipes.travel import add_flags, bucket_in
 from validate.rows import STAGES, Row, row
 from validate.table import exemption_lines, foreign_lines, table
 
@@ -57,16 +59,19 @@ def rows(receipts: Receipts) -> list[Row]:
     return made
 
 
-def show(*config: Path, results: Path = RESULTS) -> str:
-    """The table of a configuration's run as far as it got, the exemptions used, and the release folders."""
+def show(*config: Path, results: Path = RESULTS, files: Holding | None = None) -> str:
+    """The table of a configuration's run as far as it got, the exemptions used, and the release folders.
+
+    `files` has the receipts, by their path from the working directory, where they are not in it.
+    """
     factory = load(*config)
     run = results / factory.name
+    files = files or Folder(Path())
     shown: list[Row] = []
     notes: list[str] = []
     for checkpoint in factory.checkpoints.values():
         for variant in checkpoint.variants:
-            folder = run / "receipts" / checkpoint.name
-            stages = _existing(folder, variant.name)
+            stages = _existing(files, run / "receipts" / checkpoint.name, variant.name)
             shown.append(row(checkpoint.name, variant.model_dump(mode="json"), stages))
             if "parity" in stages:
                 notes += exemption_lines(variant.name, stages["parity"].facts["exemptions"])
@@ -77,14 +82,14 @@ def show(*config: Path, results: Path = RESULTS) -> str:
     return "\n".join([table(shown), *foreign_lines(shown), *notes, *published])
 
 
-def _existing(folder: Path, variant: str) -> dict[str, Receipt]:
+def _existing(files: Holding, folder: Path, variant: str) -> dict[str, Receipt]:
     """What there is of a variant's receipts, a failed one in the place of the good one."""
     named = {"fetch": folder / "fetch.json"} | {stage: folder / variant / f"{stage}.json" for stage in STAGES}
     stages = {}
     for stage, path in named.items():
         for candidate in (path.with_suffix(".failed.json"), path):
-            if candidate.is_file():
-                stages[stage] = Receipt.read(candidate)
+            if (data := files.read(str(candidate))) is not None:
+                stages[stage] = Receipt.parse(data, f"receipt {candidate}")
                 break
     return stages
 
@@ -97,11 +102,12 @@ def main() -> int:
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="with --out a run's receipts, with --show its configuration"
     )
+    add_flags(parser)
     flags = parser.parse_args()
     if (flags.out is None) != flags.show or not flags.files:
         raise BadInput("summary: accepted: either --out FILE RECEIPT... or --show CONFIG...")
     if flags.show:
-        say(show(*flags.files))
+        say(show(*flags.files, files=bucket_in(flags.snakemake)))
         return 0
     made = rows(grouped(flags.files))
     write_json(flags.out, made)

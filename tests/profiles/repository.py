@@ -71,6 +71,12 @@ class Repository:
             said, _ = process.communicate()
         return process.returncode, said
 
+    def call(self, module: str, *flags: str) -> str:
+        """What a module of the copy says on stdout."""
+        command = [str(QUEUES / "python"), "-m", module, *flags]
+        env = os.environ | self.env
+        return subprocess.run(command, cwd=self.folder, env=env, text=True, stdout=subprocess.PIPE, check=True).stdout
+
     def pretend(self, config: str) -> list[str]:
         """Make empty files of all receipts before those of parity and bench; returns their paths."""
         listed = Plan(load(self.folder / config)).report_inputs()

@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 import pytest
 
+from ledger.store.remote import Bucket
 from tests.aws import Aws
 from tests.profiles.batch import Batch
 from tests.profiles.containers import Host
@@ -120,3 +121,18 @@ def test_the_whole_line_up_to_the_release(
 
     again, said = repository.run("--dry-run", *flags(bucket, config))
     assert again == 0 and "Nothing to be done" in said
+
+    # What the Makefile does before and after: the bucket's receipts are judged, and are in the table.
+    lost = there["128-32/compile.json"]
+    for path in repository.folder.glob("results/store/objects/*/*"):
+        if path.name in lost.values():
+            path.unlink()
+    Bucket(bucket, "store").discard(f"objects/{digest[:2]}/{digest}" for digest in lost.values())
+    said = repository.call("recipes.recover", config, "--snakemake", *flags(bucket, config))
+    # The release has the object too, and its receipt is on this machine.
+    receipts = (f"{RECEIPTS}/package.json", f"s3://{bucket}/files/{RECEIPTS}/128-32/compile.json")
+    removed = [f"removed {receipt}, which" for receipt in receipts]
+    assert [line[: line.index(" this run makes again: its output")] for line in said.splitlines()] == removed
+    table = repository.call("validate.summary", "--show", config, "--snakemake", *flags(bucket, config))
+    assert table.splitlines()[1].split()[:2] == ["128-32", "passed"]
+    assert repository.planned(*flags(bucket, config))["compile"] == 1

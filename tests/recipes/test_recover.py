@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.sources import ROOT
 from ledger.store import Ref, Store, open_store
+from ledger.store.remote import Bucket
 from recipes import recover
 from tests.serve.fakes import manifest
 
@@ -56,9 +57,9 @@ def at_work_elsewhere(elsewhere: Path) -> Iterator[subprocess.Popen[str]]:
     yield from start(elsewhere)
 
 
-def run(*configs: Path) -> int:
+def run(*configs: Path, flags: Sequence[str] = ()) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["recover", *map(str, configs or (SMOKE,))])
+        patch.setattr(sys, "argv", ["recover", *map(str, configs or (SMOKE,)), "--snakemake", *flags])
         return recover.main()
 
 
@@ -261,3 +262,33 @@ def test_what_only_the_bucket_has_is_there(
     assert run(SMOKE, Path("shared.yaml")) == 0
     assert line.left() == {"fetch.json"}
     assert "tables.json, which this run makes again: its output graph is missing" in capsys.readouterr().out
+
+
+def test_receipts_that_travel_through_a_bucket_are_judged_there(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shared.yaml").write_text(f"store: s3://{bucket}/store")
+    line, there = Run(), Bucket(bucket, "files")
+    for name in ("fetch", "tables", "v/assemble"):
+        path = line.leave(f"{name}.json", name.encode())
+        if name != "tables":
+            open_store(f"s3://{bucket}/store").record_action(Receipt.read(line.receipts / f"{name}.json"))
+        path.unlink()
+    for path in line.receipts.rglob("*.json"):
+        there.put(str(path), path.read_bytes())
+        path.unlink()
+    damaged, other = f"{line.receipts}/v/lower.json", "results/other/receipts/tables.json"
+    for name in (damaged, f"{line.receipts}/v/parity.failed.json", other):
+        there.put(name, b"{")
+    travelling = ["--default-storage-provider", "s3", "--default-storage-prefix", f"s3://{bucket}/files"]
+    assert run(SMOKE, Path("shared.yaml"), flags=travelling) == 0
+    left = {entry.name.removeprefix(f"{line.receipts}/") for entry in there.entries("results")}
+    assert left == {"fetch.json", "v/assemble.json", "v/parity.failed.json", other}
+    gone, cut = capsys.readouterr().out.splitlines()
+    at = f"s3://{bucket}/files/{line.receipts}"
+    again = "which this run makes again"
+    assert gone == f"removed {at}/tables.json, {again}: its output graph is missing from the store, or cut short"
+    assert cut.startswith(f"removed {at}/v/lower.json, {again}: receipt {at}/v/lower.json is not")
+    assert run(SMOKE, Path("shared.yaml"), flags=travelling) == 0
+    assert capsys.readouterr().out == ""

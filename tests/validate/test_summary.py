@@ -8,6 +8,7 @@ import pytest
 
 from ledger.errors import BadInput
 from ledger.receipts import Receipt, Ref
+from ledger.store.remote import Bucket
 from validate import summary, table
 from validate.summary import grouped, rows, show
 
@@ -150,6 +151,25 @@ def test_the_table_of_a_run_that_failed(run: Run) -> None:
     assert first.split() == ["one", "FAILED,", "1", "differ", *"--------"]
     assert second.split() == ["two-bf16", "missing", *"--------"]
     assert release == f"release: none yet ({run.root / 'run' / 'release' / 'tiny'})"
+
+
+def test_the_table_of_receipts_that_travel_through_a_bucket(
+    run: Run, bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.variant(ONE)
+    wanted = show(run.root / "run.yaml", results=run.root).splitlines()
+    there = Bucket(bucket, "files")
+    for path in run.paths:
+        there.put(str(Path("results") / path.relative_to(run.root)), path.read_bytes())
+        path.unlink()
+    monkeypatch.chdir(run.root)
+    travelling = ["--default-storage-provider", "s3", "--default-storage-prefix", f"s3://{bucket}/files"]
+    for flags, verdict in ((["--snakemake", "built"], "missing"), (["--snakemake", *travelling], "passed")):
+        monkeypatch.setattr("sys.argv", ["summary", "--show", "run.yaml", *flags])
+        assert summary.main() == 0
+        said = capsys.readouterr().out.splitlines()
+        assert said[1].split()[:2] == ["one", verdict]
+    assert said[:-1] == wanted[:-1]
 
 
 def test_many_exemptions_are_counted_under_the_table(run: Run) -> None:

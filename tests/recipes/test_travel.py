@@ -1,0 +1,60 @@
+"""Where receipts are, by the flags that snakemake gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ledger.errors import BadInput
+from ledger.sources import ROOT
+from recipes.travel import bucket_in
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["measured", "--cores", "2", "--set-threads", "bench=1"],
+        ["--workflow-profile", "none"],
+        ["--workflow-profile", str(ROOT / "profiles" / "slurm")],
+        ["--default-storage-prefix", "s3://nobody/asks"],
+    ],
+)
+def test_without_storage_in_s3_they_are_here(flags: list[str]) -> None:
+    assert bucket_in(flags) is None
+
+
+def test_a_profile_or_flags_name_the_bucket(bucket: str, tmp_path: Path) -> None:
+    profile = tmp_path / "mine"
+    profile.mkdir()
+    said = f"default-storage-provider: s3\ndefault-storage-prefix: s3://{bucket}/of-profile\n"
+    (profile / "config.yaml").write_text(said)
+    of_profile = ["--workflow-profile", str(profile)]
+    for flags, prefix in (
+        (["built", *of_profile, "--cores", "1"], "of-profile"),
+        ([*of_profile, f"--default-storage-prefix=s3://{bucket}/of-flag"], "of-flag"),
+        (["--default-storage-provider", "s3", "--default-storage-prefix", f"s3://{bucket}/of-flag"], "of-flag"),
+    ):
+        found = bucket_in(flags)
+        assert found and found.location == f"s3://{bucket}/{prefix}"
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_is_no_profile_or_no_bucket_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("- a list\n")
+    for flags, said in (
+        (
+            ["--workflow-profile", str(tmp_path / "none")],
+            r"none/config\.yaml cannot be read: .*; accepted: a folder with",
+        ),
+        (["--workflow-profile", str(tmp_path)], r"config\.yaml holds no mapping; accepted: a folder with a profile"),
+        (["--workflow-profile"], "--workflow-profile: expected one argument"),
+        (
+            ["--default-storage-provider", "s3"],
+            "--default-storage-prefix: found ''; accepted: a folder, or s3://BUCKET",
+        ),
+        (["--workflow-profile", str(ROOT / "profiles" / "aws-batch")], "there is no bucket my-bucket; accepted"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            bucket_in(flags)
