@@ -12,6 +12,7 @@ from typing import Any
 
 from config.geometry import load_text_config
 from config.loading import load
+from ledger.columns import aligned
 from ledger.flags import Parser
 from ledger.stage import say
 from recipes.lowering import LowerRecipe, lower
@@ -57,8 +58,5 @@ def main() -> int:
     if options.json:
         say(json.dumps(rows, indent=1))
         return 0
-    columns = list(rows[0])
-    widths = [max(len(column), *(len(str(row[column])) for row in rows)) for column in columns]
-    for row in ({column: column for column in columns}, *rows):
-        say("  ".join(str(row[column]).ljust(width) for column, width in zip(columns, widths, strict=True)).rstrip())
+    say("\n".join(aligned([list(rows[0]), *(list(map(str, row.values())) for row in rows)])))
     return 0

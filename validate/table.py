@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ledger.columns import aligned
 from validate.rows import Row
 
 _FIGURES = (
@@ -27,8 +28,7 @@ def table(rows: Sequence[Row]) -> str:
         name = f"{row['checkpoint']}/{row['variant']}" if several else row["variant"]
         figures = ["-" if row[key] is None else format(row[key], form) for _, key, form in _FIGURES]
         lines.append([name, _verdict(row["parity"]), *figures])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(_aligned(line, widths) for line in lines)
+    return "\n".join(aligned(lines, figures=range(2, len(lines[0]))))
 
 
 def exemption_lines(variant: str, exemptions: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -55,12 +55,3 @@ def _verdict(parity: Mapping[str, Any]) -> str:
             return f"FAILED, {parity['mismatches']} differ"
         case other:
             return str(other)
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
-    """Names to the left, figures to the right."""
-    cells = [
-        cell.ljust(width) if column < 2 else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-    ]
-    return "  ".join(cells).rstrip()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from ledger.columns import aligned
+
 State = Literal["ok", "note", "unknown", "missing", "wrong"]
 
 
@@ -31,11 +33,9 @@ class Finding:
 def lines_of(findings: list[Finding]) -> list[str]:
     """A table for people, and below it what to do, said once for all that it mends."""
     rows = [("", "what", "found", "accepted"), *((f.state, f.name, f.found, f.accepted) for f in findings)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    table = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in rows]
     mended: dict[tuple[State, str], list[str]] = {}
     for finding in findings:
         if finding.how:
             mended.setdefault((finding.state, finding.how), []).append(finding.name)
     advice = [f"{state}: {', '.join(names)}: {how}" for (state, how), names in mended.items()]
-    return [line.rstrip() for line in table] + advice
+    return aligned(rows) + advice

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ledger.columns import aligned
 from recipes.fit.instances import CORE_HBM, GIB
 from recipes.fit.published import ERROR, LEFT_OUT, Check
 from recipes.plan.row import Row
@@ -32,7 +33,7 @@ _READING = (
 
 def plan_lines(rows: Sequence[tuple[Row, list[str]]]) -> list[str]:
     """The table, then what stands against variants, then notes."""
-    lines = _aligned([_PLAN, *(_cells(row, bool(against)) for row, against in rows)])
+    lines = aligned([_PLAN, *(_cells(row, bool(against)) for row, against in rows)])
     lines += [f"cannot work: {row.name}: {one}" for row, against in rows for one in against]
     for row in (row for row, against in rows if not against):
         if row.swap:
@@ -61,7 +62,7 @@ def _cells(row: Row, against: bool) -> tuple[str, ...]:
 def check_lines(checks: Sequence[Check]) -> list[str]:
     """The law against published figures, and which figures are left out."""
     head = ("figure", "published tok/s", "expected", "error", "use", "source")
-    lines = _aligned([head, *(_check_cells(check) for check in checks)])
+    lines = aligned([head, *(_check_cells(check) for check in checks)])
     worst = max(checks, key=lambda check: abs(check.error))
     lines.append(f"stated error {ERROR:.0%}; largest {worst.error:+.1%}, of {worst.figure.name}")
     return lines + [f"left out: {one}" for one in LEFT_OUT]
@@ -71,8 +72,3 @@ def _check_cells(check: Check) -> tuple[str, ...]:
     figure = check.figure
     published = f"{figure.low:g}" if figure.low == figure.high else f"{figure.low:g} to {figure.high:g}"
     return figure.name, published, f"{check.expected:.1f}", f"{check.error:+.1%}", figure.use, figure.source
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -23,6 +23,7 @@ from typing import Any
 import yaml
 
 from ledger.atomic import write_json
+from ledger.columns import aligned
 from ledger.errors import BadInput, FoundryError, run_cli
 from ledger.flags import Parser, check_file, whole
 from ledger.sources import ROOT
@@ -145,12 +146,14 @@ def measure(of: Sequence[Side], rounds: int) -> list[dict[str, Any]]:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """The figures for a person."""
-    lines = [f"{'':32}{'seconds':>8}{'best':>8}{'above start':>13}{'times start':>13}  may take"]
+    lines = [("", "seconds", "best", "above start", "times start", "may take")]
     for row in rows:
         most = "" if row["most_s"] is None else f"{row['most_s']} s {'above start' if row['above'] else ''}".strip()
-        figures = f"{row['median_s']:8.2f}{row['best_s']:8.2f}{row['above_start_s']:13.2f}{row['times_start']:13.2f}"
-        lines.append(f"{row['name']:32}{figures}  {most}{'' if row['within'] else ': missed'}".rstrip())
-    return "\n".join(lines)
+        median, best, above, times = (
+            f"{row[key]:.2f}" for key in ("median_s", "best_s", "above_start_s", "times_start")
+        )
+        lines.append((row["name"], median, best, above, times, f"{most}{'' if row['within'] else ': missed'}"))
+    return "\n".join(aligned(lines, figures=range(1, 5)))
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from config.cloud import Inf2
 from config.geometry import load_text_config
 from config.models import Checkpoint
+from ledger.columns import aligned
 from ledger.errors import BadInput
 from ledger.flags import Parser
 from ledger.stage import say
@@ -116,9 +117,8 @@ def _table(rows: Sequence[Row], cloud: Inf2) -> None:
     for row in rows:
         figures = (f"{row.usd_per_hour:.2f}", str(row.minutes), f"{row.most_usd:.2f}")
         lines.append((row.variant, row.machine or "none", str(row.host_gib), *figures, ", ".join(row.places)))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(heads) - 1)]
-    for line in lines:
-        say("  ".join([*(text.ljust(width) for text, width in zip(line[:-1], widths, strict=True)), line[-1]]))
+    for line in aligned(lines):
+        say(line)
     for row in rows:
         if row.cannot:
             say(row.cannot)
