@@ -41,6 +41,11 @@ class Garbage:
     uploads: list[tuple[str, str]]
     staying: list[Entry]
 
+    @property
+    def is_of_nothing(self) -> bool:
+        """Whether nothing was found at all, as under a prefix that was mistyped."""
+        return not (self.seen or self.objects or self.staying or self.uploads)
+
     def summary(self) -> dict[str, Any]:
         """Counts and bytes, for `--json`."""
         return {

@@ -30,7 +30,8 @@ def _difference(one: Difference, indent: str) -> Iterator[str]:
         files = [f"{file.field} {_fate(file)}" for file in one.because]
         yield f"{indent}source: {', '.join(files) or 'its files are not known'}"
         return
-    yield f"{indent}{one.field}: was {_short(one.was)}, is {_short(one.now)}{', as of that' if one.because else ''}"
+    behind = ", as of that" if one.because else f" (of {_short(one.key)})" if one.key else ""
+    yield f"{indent}{one.field}: was {_short(one.was)}, is {_short(one.now)}{behind}"
     for inner in one.because:
         yield from _difference(inner, f"{indent}  ")
 
@@ -59,7 +60,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
 
 
 def _as_json(one: Difference) -> dict[str, Any]:
-    found = {"field": one.field, "was": one.was, "is": one.now}
+    found = {"field": one.field, "was": one.was, "is": one.now} | ({"key": one.key} if one.key else {})
     return found | ({"because": [_as_json(inner) for inner in one.because]} if one.because else {})
 
 

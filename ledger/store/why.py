@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -30,12 +30,16 @@ _LONGEST = 80
 
 @dataclass(frozen=True)
 class Difference:
-    """A field of two questions; `because` tells of the differing run behind an input, or of files of the source."""
+    """A field of two questions; `because` tells of the differing run behind an input, or of files of the source.
+
+    Of an input `key` is that of the run behind it now, if it is known: what to ask why next.
+    """
 
     field: str
     was: Any
     now: Any
     because: tuple[Difference, ...] = ()
+    key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class Library:
             because = tuple(_differences(before, after)) if before and after else ()
             if before and after and before.key == after.key:
                 because = (Difference("outputs", "made once", "made again, with other bytes"),)
-            yield Difference(one.field, one.was, one.now, because)
+            yield replace(one, because=because)
 
     def _input(self, stages: Sequence[str], key: str | None) -> Asked | None:
         found = (self._read(asked_name(stage, str(key))) for stage in stages)
@@ -173,7 +177,7 @@ def _differences(was: Asked, now: Asked) -> list[Difference]:
         pairs = [(name, was.files.get(name, ABSENT), now.files.get(name, ABSENT)) for name in names]
         files = tuple(Difference(name, old, new) for name, old, new in pairs if old != new)
         found.append(Difference("source", was.source, now.source, files))
-    return found
+    return [replace(one, key=now.input_keys.get(one.field.removeprefix("inputs."))) for one in found]
 
 
 def _fields(asked: Asked) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A line of two stages, lower and compile, on a machine with a store: what the commands of the store are tried on."""
+"""A line of a few stages on a machine with a store: what the commands of the store are tried on."""
 
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ class Line:
     def compile(self, point: str, **recipe: Any) -> Receipt:
         given = ["--input", f"lower={self.receipt('lower', point)}"]
         return self._run("compile", point, recipe, given, {"neuronx-cc": self.compiler})
+
+    def assemble(self, point: str) -> Receipt:
+        return self._run("assemble", point, {}, ["--input", f"compile={self.receipt('compile', point)}"], {})
 
     def _run(self, name: str, point: str, recipe: Any, given: list[str], host: dict[str, str]) -> Receipt:
         self.patch.setattr(stage, "source_digest", lambda *_: str(sorted(self.source.items())))

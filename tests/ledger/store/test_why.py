@@ -69,6 +69,19 @@ def test_an_input_is_explained_one_level_up(either: Line, capsys: Printed) -> No
     ]
 
 
+def test_what_is_further_up_has_a_key_to_go_on_with(either: Line, capsys: Printed) -> None:
+    first = either.lower("512-128", kv_max=512)
+    either.compile("512-128")
+    either.assemble("512-128")
+    lower, compiled, now = either.lower("512-128", kv_max=1024), either.compile("512-128"), either.assemble("512-128")
+    step, further = why(either, now.key, capsys)[2:]
+    assert step.startswith("  inputs.compile: was ") and step.endswith(", as of that")
+    assert further == f"    inputs.lower: was {first.digest[:12]}, is {lower.digest[:12]} (of {lower.key[:12]})"
+    (found,) = why_json(either, now.key, capsys)["differences"]
+    assert (found["key"], found["because"][0]["key"]) == (compiled.key, lower.key)
+    assert why(either, lower.key[:12], capsys)[2:] == ["  recipe.point.kv_max: was 512, is 1024"]
+
+
 def test_an_input_that_was_made_again_with_other_bytes(line: Line, capsys: Printed) -> None:
     was = line.lower("512-128")
     line.compile("512-128")
