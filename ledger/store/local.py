@@ -196,14 +196,21 @@ class Store:
         """
         if receipt.verdict == "failed":
             raise ValueError(f"{receipt.stage}: a failed run is never recorded")
-        for ref in receipt.outputs.values():
-            self.path(ref)
+        self._require(receipt)
         receipt.write(self._action(receipt.key))
         return receipt
+
+    def share(self, receipt: Receipt) -> None:
+        """See to it that all who share the store find what `receipt` made; BadInput if an output is nowhere."""
+        self._require(receipt)
 
     def ask(self, asked: Asked) -> None:
         """Keep what a stage is asked, for `python -m ledger.store why`."""
         write_json(self.root / asked.name, asked.model_dump(mode="json"))
+
+    def _require(self, receipt: Receipt) -> None:
+        for ref in receipt.outputs.values():
+            self.path(ref)
 
     @contextmanager
     def _room(self) -> Iterator[None]:

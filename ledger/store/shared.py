@@ -83,6 +83,11 @@ class SharedStore(Store):
         super().record_action(receipt)
         return self._publish(receipt, anew=anew)
 
+    def share(self, receipt: Receipt) -> None:
+        """Bring to the bucket what only the folder has of all that `receipt` made; BadInput if an output is nowhere."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(self._upload, set(receipt.outputs.values())))
+
     def ask(self, asked: Asked) -> None:
         """Keep what a stage is asked, here and in the bucket, as of now: old questions are collected."""
         super().ask(asked)
@@ -92,11 +97,11 @@ class SharedStore(Store):
         self.bucket.put(asked.name, data, over=standing.tag if standing else None)
 
     def _publish(self, receipt: Receipt, *, anew: bool) -> Receipt:
-        self._upload_all(receipt)
+        self.share(receipt)
         recorded = self._record(receipt, anew=anew)
         # An old object that was there may have been collected before the record spoke for it.
         if recorded is receipt:
-            self._upload_all(receipt)
+            self.share(receipt)
         return recorded
 
     def _record(self, receipt: Receipt, *, anew: bool) -> Receipt:
@@ -133,10 +138,6 @@ class SharedStore(Store):
         if ref.bytes <= AT_ONCE:
             self.path(ref)
         return self.has(ref)
-
-    def _upload_all(self, receipt: Receipt) -> None:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(self._upload, set(receipt.outputs.values())))
 
     def _upload(self, ref: Ref) -> None:
         name = object_name(ref)

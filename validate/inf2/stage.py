@@ -109,6 +109,8 @@ def _work(job: Job[Recipe], cloud: Inf2, flags: argparse.Namespace, location: st
         path.unlink(missing_ok=True)
     if not location.startswith("s3://"):
         raise BadInput(f"--store is {location}; accepted: s3://BUCKET/PREFIX, which the rented machine reaches too")
+    for receipt in job.inputs.values():
+        job.store.share(receipt)
     order = order_of(job, cloud, location)
     run = run_of(order.run, order.name, cloud, Clients(), Clock(), say)
     try:
