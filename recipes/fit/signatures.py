@@ -6,6 +6,7 @@ that threads collectives. Names, roles, shapes and dtypes are those of the same 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from recipes.lowering import ring_rows
@@ -17,6 +18,8 @@ class Shapes:
 
     def __init__(self, text_config: dict[str, Any], tp: int, dtype: DType, target: str) -> None:
         """Build the model without weights; BadInput for counts that `tp` ranks cannot share."""
+        # The library imports torch-xla where that is, which warns unless it is told of a device; none is needed.
+        os.environ.setdefault("PJRT_DEVICE", "CPU")
         from recipes.forms import FORMS
         from recipes.stepgraph import StepGraph
 

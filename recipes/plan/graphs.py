@@ -48,6 +48,8 @@ def examine_all(
     points: Iterable[Point], text_configs: Mapping[str, dict[str, Any]]
 ) -> dict[Point, dict[GraphName, Graph]]:
     """Both graphs of each distinct point; `text_configs` are by the name of the checkpoint."""
+    # Where torch-xla is, the library imports it, and it warns unless it is told of a device.
+    os.environ["PJRT_DEVICE"] = "CPU"
     wanted = [(point, graph) for point in dict.fromkeys(points) for graph in GRAPHS]
     for text_config in text_configs.values():
         kind_of_text(text_config).text_model()  # children inherit the slow imports
@@ -63,10 +65,9 @@ def examine_all(
 def _by_workers(jobs: Sequence[tuple[dict[str, Any], LowerRecipe, GraphName]]) -> list[Graph]:
     """`examine` of all jobs, in a process between the caller and the workers, for what takes seconds to import.
 
-    A process that has imported torch-xla starts a client when it exits, so this must not be the caller's; it is told
-    which client. Of the garbage collector each graph needs the run that `lower` asks for, and that not over modules.
+    A process that has imported torch-xla starts a client when it exits, so this must not be the caller's. Of the
+    garbage collector each graph needs the run that `lower` asks for, and that not over modules.
     """
-    os.environ["PJRT_DEVICE"] = "CPU"
     import torch_xla  # noqa: F401
 
     gc.freeze()
