@@ -7,7 +7,9 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +34,27 @@ STAGES = {
     "validate.report": "report",
 }
 _LONGEST_DEATH = 60_000  # ms
+_LOOK = 0.1  # seconds between two looks for a stage
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A moment: so many seconds after the start of a run, or after a stage is seen at work, whichever comes first."""
+
+    seconds: float
+    stage: str
+    within: float
+
+    def comes(self, process: subprocess.Popen[bytes]) -> bool:
+        """Wait for the moment; False when the run ends before."""
+        end, seen = time.monotonic() + self.seconds, False
+        while (left := end - time.monotonic()) > 0:
+            if not seen and self.stage in _at_work(process.pid):
+                end, seen = min(end, time.monotonic() + self.within), True
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(left if seen else min(left, _LOOK))
+                return False
+        return True
 
 
 @dataclass
@@ -51,8 +74,8 @@ class Line:
         assert done.returncode == 0, done.stderr
         self.unlocked += "removed the lock" in done.stdout
 
-    def run(self, kill_after: float | None = None) -> bool:
-        """Run as the Makefile does; True when the run came to its end, False when it was killed before, in seconds."""
+    def run(self, kill: Kill | None = None) -> bool:
+        """Run as the Makefile does; True when the run came to its end, False when it was killed before."""
         self.recover()
         log = self.folder / "run.log"
         with log.open("wb") as output:
@@ -64,11 +87,10 @@ class Line:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            try:
-                code = process.wait(kill_after)
-            except subprocess.TimeoutExpired:
+            if kill and kill.comes(process):
                 self._kill(process)
                 return False
+            code = process.wait()
         assert code == 0, log.read_text(errors="replace")[-3000:]
         return True
 
@@ -79,8 +101,7 @@ class Line:
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         """SIGKILL for the whole process group, and no return before all of it is dead."""
-        group = _members(process.pid)
-        stages = {stage for one in group if (stage := _stage(one))}
+        group, stages = _members(process.pid), _at_work(process.pid)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         self.at_work.update(stages or {"none"})
@@ -97,6 +118,10 @@ def _members(group: int) -> list[psutil.Process]:
         except ProcessLookupError:
             continue
     return found
+
+
+def _at_work(group: int) -> set[str]:
+    return {stage for one in _members(group) if (stage := _stage(one))}
 
 
 def _stage(process: psutil.Process) -> str | None:

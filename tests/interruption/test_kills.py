@@ -3,7 +3,8 @@
 Each kill is SIGKILL for the whole process group. After it everything under a final name is looked at, then the run
 goes on as the Makefile would go on. A run that comes to its end is compared with the undisturbed one, and begins
 anew: in a new folder, or without its results so that late stages come soon, or without its store's records.
-Moments are drawn from a seed; which stages were at work is counted. About 15 minutes.
+Moments are drawn from a seed, and with each a stage: where that is at work earlier, it dies soon after its start.
+Which stages were at work is counted. About 20 minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pytest
 import yaml
 
 from ledger.sources import ROOT
-from tests.interruption.line import Line
+from tests.interruption.line import STAGES, Kill, Line
 from tests.interruption.made import digests
 
 pytestmark = pytest.mark.soak
@@ -30,6 +31,7 @@ KILLS = 50
 LEAST = 9  # stages, of the thirteen, that are found at work
 # The longest time from a start to the next kill, as a share of a whole run: several kills in a run, some runs whole.
 SHARE = 0.2
+STAGE = 3.0  # seconds, as most stages take: their start included
 VARIANTS: dict[str, dict[str, object]] = {
     "64-16": {},
     "slim": {"slim": True},
@@ -89,11 +91,12 @@ def test_kills_at_random_moments(config: Path, tmp_path: Path) -> None:
 
     line = Line(tmp_path / "disturbed", config)
     line.folder.mkdir()
-    moments = random.Random(SEED)
+    moments, stages = random.Random(SEED), sorted(STAGES.values())
     beginnings: itertools.cycle[Callable[[Path], None]] = itertools.cycle([without_results, without_verdicts, anew])
     kills = runs = 0
     while kills < KILLS:
-        if line.run(kill_after=moments.uniform(0, SHARE * whole)):
+        kill = Kill(moments.uniform(0, SHARE * whole), moments.choice(stages), moments.uniform(0, STAGE))
+        if line.run(kill):
             assert digests(line.folder) == wanted
             runs += 1
             next(beginnings)(line.folder)
