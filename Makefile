@@ -73,8 +73,9 @@ $(STAMP):
 		--require-hashes -r envs/cpu.txt
 	@touch $@
 
-run: PY = $(if $(PROFILE),$(VENV)/queues/bin/python,$(HERE))
-run: $(if $(PROFILE),$(QUEUES),$(if $(VIRTUAL_ENV),,$(STAMP)))  ## the line for a configuration: CONFIG=FILE [PROFILE=slurm] [ARGS='staged']
+# Private: the environments that it wants are made by interpreters of their own.
+run: private PY = $(if $(PROFILE),$(VENV)/queues,$(or $(VIRTUAL_ENV),$(VENV)))/bin/python
+run: $(if $(CONFIG),$(if $(PROFILE),$(QUEUES),$(if $(VIRTUAL_ENV),,$(STAMP))))  ## the line for a configuration: CONFIG=FILE [PROFILE=slurm] [ARGS='staged']
 	@[[ -n "$(CONFIG)" ]] || { echo "error: CONFIG is missing; accepted: make run CONFIG=config/demo.yaml" >&2; exit 2; }
 	@$(call line,$(CONFIG),$(if $(PROFILE),--workflow-profile profiles/$(PROFILE)))
 
