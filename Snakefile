@@ -9,6 +9,7 @@ from snakemake.utils import min_version
 
 from ledger.errors import FoundryError
 from publish.workflow import Publishing
+from recipes import locks
 from recipes.queues import Queues
 from recipes.workflow import read_plan
 from validate.workflow import Renting
@@ -30,6 +31,10 @@ publishing = Publishing(plan)
 renting = Renting(plan)
 
 shell.prefix(plan.prefix)
+
+
+onstart:
+    locks.mark()
 
 
 # Satisfies `snakemake --lint` and does nothing without --sdm.

@@ -1,9 +1,8 @@
 """Makes a working directory fit for the next run: `python -m recipes.recover CONFIG ...`.
 
-Snakemake locks a working directory with files that outlive it, and cannot tell a killed run from one at
-work. Here the lock is removed only when the process table (Linux) has no snakemake that works in the
-directory. Snakemake also believes every receipt that is there. One that is damaged, or whose objects are gone
-from the store, is removed, so that the run makes both again. Stages write whole files or none.
+Snakemake locks a working directory with files that outlive it, and cannot tell a killed run from one at work: the lock
+of one that is not at work goes. Snakemake also believes every receipt that is there. One that is damaged, or whose
+objects are gone from the store, is removed, so that the run makes both again. Stages write whole files or none.
 
 What people use lies outside the store: a release, an artifact. Of each, files are looked for and their sizes compared,
 and where one is not as it should be its receipt goes too, so that the run lays the folder out again. Contents are read
@@ -12,11 +11,8 @@ of lists alone: this runs before every run, also before one that has nothing to 
 Where jobs share no file system their receipts are in a bucket, and are judged there.
 """
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-import psutil
 
 from config.loading import load
 from ledger.digest import parse_json, sha256_file
@@ -26,11 +22,11 @@ from ledger.receipts import Receipt
 from ledger.stage import say
 from ledger.store import Store, open_store
 from ledger.store.holding import Folder, Holding
+from recipes.locks import unlock
 from recipes.travel import add_flags, bucket_in
 from serve.errors import ServeError
 from serve.manifest import Manifest, locate
 
-LOCKS = Path(".snakemake", "locks")
 RESULTS = Path("results")
 _THREADS = 16
 _LIST = "release.json"  # the name is that of publish.trust.release, which is further down the line
@@ -47,39 +43,13 @@ def main() -> int:
     factory = load(*flags.config)
     store = open_store(factory.store, factory.cache, flag="store")
     bucket = bucket_in(flags.snakemake)
-    _unlock()
+    unlock()
     run = RESULTS / factory.name
     _discard(Folder(Path()), run, store)
     if bucket:
         _discard(bucket, run, store, at=f"{bucket.location}/")
     _drop_summary(run / "summary.json")
     return 0
-
-
-def runs_in(folder: Path) -> Iterator[int]:
-    """Ids of the processes that run snakemake in `folder`, as a module or as a command."""
-    for process in psutil.process_iter():
-        try:
-            words = process.cmdline()[1:3]
-            if not any(Path(word).name == "snakemake" for word in words):
-                continue
-            if Path(process.cwd()).samefile(folder):
-                yield process.pid
-        except (psutil.Error, OSError):
-            # It ended meanwhile, or belongs to somebody else who could not write here.
-            continue
-
-
-def _unlock() -> None:
-    locks = list(LOCKS.glob("*.lock"))
-    if not locks:
-        return
-    at_work = next(runs_in(Path.cwd()), None)
-    if at_work:
-        raise BadInput(f"{LOCKS}: snakemake (process {at_work}) works in this folder; accepted: one run at a time")
-    for lock in locks:
-        lock.unlink(missing_ok=True)
-    say("removed the lock of a run that was killed")
 
 
 def _discard(files: Holding, run: Path, store: Store, at: str = "") -> None:
@@ -102,6 +72,11 @@ def _unusable(files: Holding, name: str, store: Store, at: str) -> str:
     gone = next((output for output, ref in receipt.outputs.items() if not store.has(ref)), None)
     if gone:
         return f"its output {gone} is missing from the store, or cut short"
+    try:
+        # The others who share the store do not see what this machine's folder alone has.
+        store.share(receipt)
+    except BadInput as error:
+        return str(error)
     # Releases and artifacts are laid out on this machine, where their receipts are then too.
     return _lost(Path(name), receipt) if isinstance(files, Folder) else ""
 

@@ -12,8 +12,10 @@ from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.sources import ROOT
 from ledger.store import Ref, Store, open_store
+from ledger.store.local import object_name
 from ledger.store.remote import Bucket
 from recipes import recover
+from recipes.locks import LOCKS
 from tests.serve.fakes import manifest
 
 SMOKE = ROOT / "config" / "smoke.yaml"
@@ -22,8 +24,8 @@ SMOKE = ROOT / "config" / "smoke.yaml"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / recover.LOCKS).mkdir(parents=True)
-    (tmp_path / recover.LOCKS / "0.output.lock").touch()
+    (tmp_path / LOCKS).mkdir(parents=True)
+    (tmp_path / LOCKS / "0.output.lock").touch()
     return tmp_path
 
 
@@ -64,7 +66,7 @@ def run(*configs: Path, flags: Sequence[str] = ()) -> int:
 
 
 def locks(folder: Path) -> list[str]:
-    return [path.name for path in (folder / recover.LOCKS).iterdir()]
+    return [path.name for path in (folder / LOCKS).iterdir()]
 
 
 def test_the_lock_of_a_killed_run_goes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,6 +277,8 @@ def test_receipts_that_travel_through_a_bucket_are_judged_there(
         if name != "tables":
             open_store(f"s3://{bucket}/store").record_action(Receipt.read(line.receipts / f"{name}.json"))
         path.unlink()
+    # Of this one the bucket has nothing, and this machine's folder all.
+    line.leave("prompts.json", b"here alone")
     for path in line.receipts.rglob("*.json"):
         there.put(str(path), path.read_bytes())
         path.unlink()
@@ -284,7 +288,8 @@ def test_receipts_that_travel_through_a_bucket_are_judged_there(
     travelling = ["--default-storage-provider", "s3", "--default-storage-prefix", f"s3://{bucket}/files"]
     assert run(SMOKE, Path("shared.yaml"), flags=travelling) == 0
     left = {entry.name.removeprefix(f"{line.receipts}/") for entry in there.entries("results")}
-    assert left == {"fetch.json", "v/assemble.json", "v/parity.failed.json", other}
+    assert left == {"fetch.json", "prompts.json", "v/assemble.json", "v/parity.failed.json", other}
+    assert Bucket(bucket, "store").read(object_name(line.store.put_bytes(b"here alone"))) == b"here alone"
     gone, cut = capsys.readouterr().out.splitlines()
     at = f"s3://{bucket}/files/{line.receipts}"
     again = "which this run makes again"
