@@ -17,6 +17,7 @@ from config.models import PathSource
 from ledger.errors import BadInput
 from ledger.location import bucket_of
 from recipes import memory
+from recipes.travel import travelling
 from recipes.workflow import Plan, Wildcards
 
 # Containers that snakemake's plugin for AWS Batch lets through: cores, least and most memory, step of it (MB). In place
@@ -127,13 +128,8 @@ def _require_travel(plan: Plan, configs: Sequence[Path]) -> None:
 
 
 def _require_apart(prefix: str | None, store: str) -> None:
-    try:
-        files = bucket_of(prefix or "")
-    except ValueError:
-        files = None
-    if files is None:
-        raise BadInput(f"--default-storage-prefix: found {prefix!r}; accepted: s3://BUCKET/PREFIX") from None
-    if f"{prefix}/".startswith(f"{store}/"):
+    files, inside = bucket_of(travelling(prefix)), bucket_of(store)
+    if files and inside and files[0] == inside[0] and f"{files[1]}/".startswith(f"{inside[1]}/".lstrip("/")):
         raise BadInput(f"--default-storage-prefix {prefix} is in the store {store}; accepted: a prefix beside it")
 
 

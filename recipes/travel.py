@@ -7,6 +7,7 @@ flags that snakemake gets.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import yaml
 
 from ledger.errors import BadInput
 from ledger.flags import Parser
+from ledger.location import bucket_of
 from ledger.store.holding import Holding
 from ledger.store.opening import open_holding
 
@@ -36,21 +38,40 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def bucket_in(flags: Sequence[str]) -> Holding | None:
     """The files that travel, by their path in the working directory; None where they do not.
 
-    BadInput for a profile or a bucket that is not there.
+    BadInput for a profile or a bucket that is not there, and for --config, which would be another configuration.
     """
     parser = Parser("--snakemake", add_help=False)
-    parser.add_argument("--workflow-profile", type=Path)
+    parser.add_argument("--workflow-profile", default="default")
+    parser.add_argument("--config", "-C", nargs="*")
     for name in (_PROVIDER, _PREFIX):
         parser.add_argument(f"--{name}")
     given = vars(parser.parse_known_args(flags)[0])
-    profile = given.pop("workflow_profile")
-    said = _profile(profile) if profile and str(profile) != "none" else {}
+    if given["config"] is not None:
+        raise BadInput("--config: is not looked at here; accepted: one more file, which is merged over the others")
+    said = _profile(given["workflow_profile"])
     provider, prefix = (given[name.replace("-", "_")] or said.get(name) for name in (_PROVIDER, _PREFIX))
-    return open_holding(str(prefix or ""), f"--{_PREFIX}") if provider == "s3" else None
+    return open_holding(travelling(prefix), f"--{_PREFIX}") if provider == "s3" else None
 
 
-def _profile(folder: Path) -> dict[str, Any]:
+def travelling(prefix: str | None) -> str:
+    """The prefix of files that travel, where it is one of S3; BadInput for any other."""
+    try:
+        bucket = bucket_of(prefix or "")
+    except ValueError:
+        bucket = None
+    if not prefix or bucket is None:
+        raise BadInput(f"--{_PREFIX}: found {prefix!r}; accepted: s3://BUCKET/PREFIX")
+    return prefix
+
+
+def _profile(name: str) -> dict[str, Any]:
+    """A profile, found where snakemake looks for it."""
+    if name == "none":
+        return {}
+    folder = next((one for one in (Path(name), Path("profiles", name)) if one.exists()), Path(name))
     path = folder / "config.yaml"
+    if name == "default" and not path.exists():
+        return {}
     accepted = "accepted: a folder with a profile of snakemake, as profiles/slurm is"
     try:
         said = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -60,4 +81,4 @@ def _profile(folder: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(said, dict):
         raise BadInput(f"--workflow-profile: {path} holds no mapping; {accepted}")
-    return said
+    return {key: os.path.expandvars(str(value)) for key, value in said.items()}

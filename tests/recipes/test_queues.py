@@ -134,6 +134,23 @@ def test_what_a_job_could_not_find_is_refused_at_the_start(given: dict[str, Any]
         _stored("s3://bucket/store", **given)
 
 
+@pytest.mark.parametrize(
+    ("store", "prefix", "apart"),
+    [
+        ("s3://bucket/store/", "s3://bucket/store/files", False),
+        ("s3://bucket", "s3://bucket/files", False),
+        ("s3://bucket/store", "s3://bucket/stores", True),
+        ("s3://bucket/store", "s3://other/store", True),
+    ],
+)
+def test_files_that_travel_are_beside_the_store(store: str, prefix: str, apart: bool) -> None:
+    if apart:
+        _stored(store, prefix=prefix)
+        return
+    with pytest.raises(BadInput, match="is in the store"):
+        _stored(store, prefix=prefix)
+
+
 def test_a_shape_that_is_only_in_a_folder_of_this_machine_does_not_travel(tmp_path: Path) -> None:
     shutil.copy(ROOT / "config" / "geometry" / "tiny.json", tmp_path / "config.json")
     smoke = load(ROOT / "config" / "smoke.yaml").model_dump() | {"store": "s3://bucket/store"}

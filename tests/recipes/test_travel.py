@@ -40,6 +40,23 @@ def test_a_profile_or_flags_name_the_bucket(bucket: str, tmp_path: Path) -> None
         assert found and found.location == f"s3://{bucket}/{prefix}"
 
 
+def test_a_profile_is_found_and_read_as_snakemake_does(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert bucket_in([]) is None
+    for name in ("default", "mine"):
+        folder = tmp_path / "profiles" / name
+        folder.mkdir(parents=True)
+        said = f"default-storage-provider: s3\ndefault-storage-prefix: s3://$SITE/{name}\n"
+        (folder / "config.yaml").write_text(said)
+    monkeypatch.setenv("SITE", bucket)
+    for flags, name in (([], "default"), (["--workflow-profile", "mine"], "mine")):
+        found = bucket_in(flags)
+        assert found and found.location == f"s3://{bucket}/{name}"
+    assert bucket_in(["--workflow-profile", "none"]) is None
+
+
 @pytest.mark.usefixtures("aws")
 def test_what_is_no_profile_or_no_bucket_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("- a list\n")
@@ -50,10 +67,12 @@ def test_what_is_no_profile_or_no_bucket_is_one_sentence(tmp_path: Path) -> None
         ),
         (["--workflow-profile", str(tmp_path)], r"config\.yaml holds no mapping; accepted: a folder with a profile"),
         (["--workflow-profile"], "--workflow-profile: expected one argument"),
+        (["--default-storage-provider", "s3"], "--default-storage-prefix: found None; accepted: s3://BUCKET/PREFIX"),
         (
-            ["--default-storage-provider", "s3"],
-            "--default-storage-prefix: found ''; accepted: a folder, or s3://BUCKET",
+            ["--default-storage-provider", "s3", "--default-storage-prefix", "mine/x"],
+            "found 'mine/x'; accepted: s3://B",
         ),
+        (["--cores", "1", "--config", "name=mine"], "--config: is not looked at here; accepted: one more file"),
         (["--workflow-profile", str(ROOT / "profiles" / "aws-batch")], "there is no bucket my-bucket; accepted"),
     ):
         with pytest.raises(BadInput, match=said):
