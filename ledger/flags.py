@@ -40,11 +40,16 @@ def whole(least: int) -> Callable[[str], int]:
     return convert
 
 
-def add_store(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
-    """Add --store, which must be given unless it has a default, and --cache: what `open_store` takes."""
+def add_location(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    """Add --store, which must be given unless it has a default."""
     parser.add_argument(
         "--store", required=default is None, default=default, metavar="DIR|S3", help=f"the store: {ACCEPTED}"
     )
+
+
+def add_store(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    """Add --store and --cache: what `open_store` takes."""
+    add_location(parser, default=default)
     parser.add_argument(
         "--cache",
         default=CACHE,

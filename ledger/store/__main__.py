@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.errors import BadInput, run_cli
-from ledger.flags import Parser, add_store, check_folder, whole
+from ledger.flags import Parser, add_location, add_store, check_folder, whole
 from ledger.stage import say
 from ledger.store import collect, kept, telling
 from ledger.store.holding import Folder
@@ -50,7 +50,7 @@ def _collect(flags: argparse.Namespace) -> None:
     if garbage.is_of_nothing:
         raise BadInput(f"--store {flags.store}: nothing is there; accepted: a store that something was built into")
     if flags.delete:
-        collect.remove(holding, garbage)
+        garbage = collect.remove(holding, garbage)
     found: dict[str, Any] = {"deleted": flags.delete, "kept": list(releases), **garbage.summary()}
     say(_json(found) if flags.json else _lines(found))
 
@@ -95,8 +95,9 @@ def _parser() -> Parser:
     )
     collecting.add_argument("--keep-nothing", action="store_true", help="--delete although nothing is kept")
     collecting.set_defaults(run=_collect)
-    for command in (why, keeping, forgetting, collecting):
-        add_store(command)
+    add_store(why)
+    for command in (keeping, forgetting, collecting):
+        add_location(command)
     for command in (why, collecting):
         command.add_argument("--json", action="store_true", help="for programs")
     return parser

@@ -5,15 +5,16 @@ receipts, and every record with such a digest counts. Whatever is younger than a
 young records and young questions name, as somebody may be at work on it. A kept release with a gap ends the collection
 before anything is removed: what lies behind a record that cannot be read is not known.
 
-Records go before objects, so that no record speaks of what is gone. Others work meanwhile, so a removal looks at what
-was kept, asked and recorded since twice: before the records go, and before the objects go. A record that somebody kept
-or asked for in between is put back; who keeps later finds it gone (see kept.py).
+Records go before objects, so that no record speaks of what is gone, and questions last. Others work meanwhile, so a
+removal looks at what was kept, asked and recorded since twice: before the records go, and before the objects go. What
+was written anew since it was found stays. A record that somebody kept or asked for in between is put back; who keeps
+later finds it gone (see kept.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -83,17 +84,34 @@ def find(holding: Holding, kept: Iterable[Kept], before: float) -> Garbage:
     )
 
 
-def remove(holding: Holding, garbage: Garbage) -> None:
-    """Remove it, but for what has come to be needed since."""
+def remove(holding: Holding, garbage: Garbage) -> Garbage:
+    """Remove it, but for what has come to be needed since, or was written anew; returns what went."""
     reached, _ = _since(holding, garbage)
-    records = [entry for entry in garbage.records if _key(entry) not in reached]
-    holding.discard(entry.name for entry in [*records, *garbage.asked] if _key(entry) not in reached)
+    records = _standing(holding, _ACTIONS, (one for one in garbage.records if _key(one) not in reached))
+    holding.discard(entry.name for entry in records)
     reached, live = _since(holding, garbage)
-    for entry in records:
-        if _key(entry) in reached and entry.name in garbage.receipts:
-            holding.put(entry.name, canonical_json(garbage.receipts[entry.name].model_dump(mode="json")))
-    holding.discard(entry.name for entry in garbage.objects if entry.name not in live)
+    back = [one for one in records if _key(one) in reached and one.name in garbage.receipts]
+    for one in back:
+        holding.put(one.name, canonical_json(garbage.receipts[one.name].model_dump(mode="json")))
+    objects = _standing(holding, "objects", (one for one in garbage.objects if one.name not in live))
+    holding.discard(entry.name for entry in objects)
+    # Last, as what a stage works on is known from its question.
+    asked = _standing(holding, ASKED, (one for one in garbage.asked if _key(one) not in reached))
+    holding.discard(entry.name for entry in asked)
     holding.abort(garbage.uploads)
+    return replace(
+        garbage,
+        records=[one for one in records if one not in back],
+        asked=asked,
+        objects=objects,
+        staying=[*garbage.staying, *set(garbage.objects).difference(objects)],
+    )
+
+
+def _standing(holding: Holding, folder: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Those that are still there as they were found."""
+    there = set(chain.entries(holding, folder))
+    return [entry for entry in entries if entry in there]
 
 
 def _since(holding: Holding, garbage: Garbage) -> tuple[set[str], set[str]]:
@@ -110,7 +128,8 @@ def _reached(
     holding: Holding, held: Sequence[Receipt], asked: Iterable[Entry], receipts: Mapping[str, Receipt]
 ) -> tuple[set[str], set[str]]:
     """Digests and keys, and names of objects, that lead from receipts that are needed and from somebody's questions."""
-    needed = {digest for one in chain.read(holding, asked, Asked.parse).values() for digest in one.inputs.values()}
+    questions = chain.read(holding, asked, Asked.parse).values()
+    needed = {name for one in questions for name in (one.key, *one.inputs.values())}
     return chain.reached(needed | {one.digest for one in held}, [*receipts.values(), *held])
 
 

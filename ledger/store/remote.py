@@ -29,7 +29,7 @@ from ledger.store.holding import Entry
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
-    from types_boto3_s3.type_defs import ObjectIdentifierTypeDef
+    from types_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectIdentifierTypeDef
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class Bucket:
             for operation in _WRITES:
                 self._client.meta.events.register(f"before-parameter-build.s3.{operation}", _conditional)
             try:
-                self._client.head_bucket(Bucket=bucket)
+                self._look()
             except told.ClientError as error:
                 if _code(error) not in {"404", "NoSuchBucket"}:
                     raise
@@ -113,8 +113,12 @@ class Bucket:
     def now(self) -> float:
         """The bucket's own time, in seconds since 1970: the end of the second in which it answered."""
         with self._talking():
-            answer = self._client.head_bucket(Bucket=self._bucket)
+            answer = self._look()
         return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp() + 1
+
+    def _look(self) -> ListObjectsV2OutputTypeDef:
+        """Ask for one name: unlike HeadBucket, a role that may list under the prefix alone is let in."""
+        return self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
 
     def head(self, name: str) -> Head | None:
         """Size and tag of an object, None when there is none."""

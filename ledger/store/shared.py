@@ -91,10 +91,12 @@ class SharedStore(Store):
     def ask(self, asked: Asked) -> None:
         """Keep what a stage is asked, here and in the bucket, as of now: old questions are collected."""
         super().ask(asked)
-        standing = self.bucket.head(asked.name)
         data = canonical_json(asked.model_dump(mode="json"))
-        # Whoever else writes it at this moment asks the same.
-        self.bucket.put(asked.name, data, over=standing.tag if standing else None)
+        for _ in range(_TRIES):
+            standing = self.bucket.head(asked.name)
+            if self.bucket.put(asked.name, data, over=standing.tag if standing else None):
+                return
+        # Others ask the same all the time, so it is young.
 
     def _publish(self, receipt: Receipt, *, anew: bool) -> Receipt:
         self.share(receipt)

@@ -67,7 +67,7 @@ class Line:
         return Outcome(outputs={"graph": job.store.put_bytes(text.encode())}, verdict=self.verdict)
 
     def command(self, *argv: str) -> int:
-        return main([*argv, *self.flags])
+        return main([*argv, *(self.flags if argv[0] == "why" else self.flags[:2])])
 
 
 def built(line: Line, *points: str) -> None:

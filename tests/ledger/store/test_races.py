@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -15,7 +15,8 @@ from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.store import Store, collect, kept
 from ledger.store.asked import Asked
-from ledger.store.holding import Folder
+from ledger.store.holding import Entry, Folder
+from ledger.store.local import object_name
 from ledger.store.opening import open_holding
 from tests.ledger.conftest import MakeReceipt
 from tests.ledger.store.conftest import Machine, Raw
@@ -54,8 +55,9 @@ def test_what_is_kept_just_before_the_records_go_is_put_back(line: Line) -> None
     root = line.folder / "store"
     records, objects = ({name for name in names(line) if name.startswith(folder)} for folder in ("actions", "objects"))
     holding = Interrupted(root, lambda: kept.keep(Folder(root), "v1", [line.receipt("compile", "512-128")]), first=True)
+    asked = {name for name in names(line) if name.startswith("asked")}
     collect.remove(holding, collect.find(holding, [], ALL))
-    assert names(line) == records | objects
+    assert names(line) == records | objects | asked
     assert Store(root).find_action(Receipt.read(line.receipt("compile", "512-128")).key)
     line.command("forget", "v1")
     line.command("keep", "v2", str(line.receipt("compile", "512-128")))
@@ -167,6 +169,40 @@ def test_a_stage_that_begins_while_records_go_finds_what_it_was_given(line: Line
     root = line.folder / "store"
     holding = Interrupted(root, lambda: Store(root).ask(question(lower)), first=True)
     collect.remove(holding, collect.find(holding, [], ALL))
+    assert Store(root).find_action(lower.key) == lower
+
+
+def test_a_question_that_is_renewed_while_records_go_is_as_good_as_a_new_one(line: Line) -> None:
+    lower, root = line.lower("512-128"), line.folder / "store"
+    Store(root).ask(question(lower))
+    for path in root.rglob("*"):
+        if path.is_file():
+            os.utime(path, (0, 0))
+    holding = Interrupted(root, lambda: Store(root).ask(question(lower)), first=True)
+    removed = collect.remove(holding, collect.find(holding, [], 1))
+    assert Store(root).find_action(lower.key) == lower
+    assert (root / question(lower).name).exists()
+    assert (removed.records, removed.objects, removed.asked) == ([], [], [])
+
+
+def test_what_is_written_anew_while_records_go_stays(line: Line) -> None:
+    lower, root = line.lower("512-128"), line.folder / "store"
+    for path in root.rglob("*"):
+        if path.is_file():
+            os.utime(path, (0, 0))
+    garbage = collect.find(Folder(root), [], 1)
+    assert (len(garbage.records), len(garbage.objects)) == (1, 1)
+
+    class Anew(Folder):
+        """In which the record and its object are written again just before each removal."""
+
+        def entries(self, under: str) -> Iterator[Entry]:
+            Store(root).record_action(lower)
+            (root / object_name(lower.outputs["graph"])).touch()
+            return super().entries(under)
+
+    removed = collect.remove(Anew(root), garbage)
+    assert (removed.records, removed.objects) == ([], [])
     assert Store(root).find_action(lower.key) == lower
 
 
