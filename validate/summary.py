@@ -21,6 +21,7 @@ from ledger.receipts import Receipt
 from ledger.stage import say
 from ledger.store.holding import Folder, Holding
 from recipes.travel import add_flags, bucket_in
+from validate.facts import check_facts
 from validate.rows import STAGES, Row, row
 from validate.table import exemption_lines, foreign_lines, table
 
@@ -40,6 +41,7 @@ def grouped(paths: Sequence[Path]) -> Receipts:
     shared: dict[str, dict[str, Receipt]] = {}
     for path in paths:
         receipt, folder = Receipt.read(path), path.parent
+        _check(receipt, path)
         if folder.parent.name == "receipts":
             shared.setdefault(folder.name, {})[receipt.stage] = receipt
         else:
@@ -83,15 +85,24 @@ def show(*config: Path, results: Path = RESULTS, files: Holding | None = None) -
 
 
 def _existing(files: Holding, folder: Path, variant: str) -> dict[str, Receipt]:
-    """What there is of a variant's receipts, a failed one in the place of the good one."""
+    """What there is of a variant's receipts, a failed one in the place of the good one; none travels of those."""
     named = {"fetch": folder / "fetch.json"} | {stage: folder / variant / f"{stage}.json" for stage in STAGES}
     stages = {}
     for stage, path in named.items():
-        for candidate in (path.with_suffix(".failed.json"), path):
+        for candidate in (path.with_suffix(".failed.json"), path) if isinstance(files, Folder) else (path,):
             if (data := files.read(str(candidate))) is not None:
                 stages[stage] = Receipt.parse(data, f"receipt {candidate}")
+                _check(stages[stage], candidate)
                 break
     return stages
+
+
+def _check(receipt: Receipt, path: Path) -> None:
+    """BadInput for a receipt that is not what its name says, or lacks what the table shows."""
+    named = path.name.partition(".")[0]
+    if receipt.stage != named:
+        raise BadInput(f"receipt {path}: stage is {receipt.stage!r}; accepted: {named!r}, as the file is called")
+    check_facts(receipt, path)
 
 
 def main() -> int:

@@ -9,8 +9,9 @@ import pytest
 
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
-from validate.report.facts import check_facts
+from validate.facts import check_facts
 
+EXEMPT = {"check": "oracle", "prompt": "chat-a", "position": 3, "expected": 7, "got": 8, "gap": 0.125}
 WHOLE: dict[str, Any] = {"prompts": 3, "tokens": 9, "mismatches": [], "exemptions": [], "agreement": 1.0}
 
 
@@ -38,4 +39,14 @@ def test_seconds_are_a_number_in_every_stage() -> None:
 
 def test_what_the_stages_write_passes() -> None:
     check_facts(receipt("parity", WHOLE | {"checks": {}, "epsilon": 0.1}, {"stage_seconds": 1.5}), Path("p.json"))
+    check_facts(receipt("parity", WHOLE | {"exemptions": [EXEMPT]}, {}), Path("parity.json"))
     check_facts(receipt("lower", {"tp": 1}, {}), Path("lower.json"))
+    check_facts(receipt("bench", {"size_mb": 1, "added_mb": None}, {"load_s": 2}), Path("bench.json"))
+
+
+def test_an_exemption_says_what_was_exempt() -> None:
+    with pytest.raises(BadInput, match=r"parity\.json: facts: exemptions\.0\.gap is missing"):
+        check_facts(
+            receipt("parity", WHOLE | {"exemptions": [{k: v for k, v in EXEMPT.items() if k != "gap"}]}, {}),
+            Path("parity.json"),
+        )

@@ -207,8 +207,34 @@ def test_flags_that_do_not_go_together(argv: list[str], monkeypatch: pytest.Monk
 
 
 def test_a_variant_without_its_assembly(run: Run) -> None:
-    run.write("tiny/one/parity", "parity")
+    run.write("tiny/one/compile", "compile")
     with pytest.raises(BadInput, match="receipt assemble of tiny/one is missing"):
         rows(grouped(run.paths))
     with pytest.raises(BadInput, match=r"gone\.json cannot be read"):
         grouped([run.root / "gone.json"])
+
+
+def test_a_receipt_of_another_stage_or_with_other_content_is_named(run: Run) -> None:
+    run.variant(ONE)
+    folder = run.root / "run" / "receipts" / "tiny" / "one"
+    bench = Receipt.read(folder / "bench.json")
+    for name, receipt, said in (
+        ("parity", bench, r"one/parity\.json: stage is 'bench'; accepted: 'parity', as the file is called"),
+        (
+            "bench",
+            bench.model_copy(update={"measured": {"decode_tok_s": "fast"}}),
+            "bench.json: measured: decode_tok_s",
+        ),
+        (
+            "assemble",
+            Receipt.read(folder / "assemble.json").model_copy(update={"recipe": {}}),
+            "recipe: variant is miss",
+        ),
+    ):
+        before = (folder / f"{name}.json").read_bytes()
+        receipt.write(folder / f"{name}.json")
+        with pytest.raises(BadInput, match=said):
+            rows(grouped(run.paths))
+        with pytest.raises(BadInput, match=said):
+            show(run.root / "run.yaml", results=run.root)
+        (folder / f"{name}.json").write_bytes(before)

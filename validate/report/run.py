@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
-from validate.report.facts import check_facts
+from validate.facts import check_facts
 
 State = Literal["done", "passed", "failed", "missing"]
 
