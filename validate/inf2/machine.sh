@@ -4,12 +4,16 @@
 if ! shutdown -h "+$MINUTES"; then
   (sleep "$((MINUTES * 60))"; poweroff -f) &
 fi
+# A machine that starts again has neither timer nor work.
+PER_BOOT="${PER_BOOT:-/var/lib/cloud/scripts/per-boot}"
+mkdir -p "$PER_BOOT" && printf '#!/bin/sh\nshutdown -h now\n' >"$PER_BOOT/neff-foundry" && chmod 755 "$PER_BOOT/neff-foundry"
 
 set -uo pipefail
 export AWS_DEFAULT_REGION="$REGION" AWS_REGION="$REGION"
 record="$(mktemp)"
 exec >"$record" 2>&1
 sender=
+told=
 
 send() { aws s3 cp --only-show-errors "$record" "$LOG"; }
 
@@ -18,12 +22,15 @@ finish() {
   trap - EXIT
   [[ -z "$sender" ]] || kill "$sender"
   send
-  # Last, as the caller takes it for the end.
-  echo "{\"code\": $code}" | aws s3 cp --only-show-errors - "$STATUS"
+  # Last, as the caller takes it for an end of the machine's own: not where AWS or the timer shuts the machine down, which
+  # docker may hear of before this script does.
+  if [[ -z "$told" && "$(systemctl is-system-running)" != stopping ]]; then
+    echo "{\"code\": $code}" | aws s3 cp --only-show-errors - "$STATUS"
+  fi
   shutdown -h now
 }
 trap finish EXIT
-trap 'exit 143' HUP INT TERM
+trap 'told=yes; exit 143' HUP INT TERM
 
 while sleep "$EVERY"; do send; done >/dev/null 2>&1 &
 sender=$!

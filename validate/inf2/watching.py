@@ -10,13 +10,11 @@ from ledger.errors import BadInput
 from validate.inf2.failed import RentFailed
 from validate.inf2.machines import Machine
 from validate.inf2.order import STAGES, failed_name, log_name, receipt_name, status_name
+from validate.inf2.patience import PATIENCE
 from validate.inf2.record import Attempt
 from validate.inf2.refusals import AWS_ERRORS, hopeless, sentence
 from validate.inf2.run import Run
 from validate.inf2.telling import printable
-
-PATIENCE = 900.0
-"""Seconds for which AWS may not answer before the caller gives up."""
 
 
 class Ending(Enum):
@@ -66,7 +64,11 @@ class Watch:
             return Ending.DONE
         status = status_name(self._attempt.number)
         if status in names:
-            self._fail(self._code(status))
+            # What ends with the machine may have been heard of before its end.
+            machine = self._run.machines.look(self._machine.region, self._machine.id)
+            if machine and machine.taken:
+                return self._ended(machine)
+            self._fail(status)
         now = self._run.clock.now()
         if machine is None:
             # A new machine is in no list for a moment.
@@ -102,9 +104,10 @@ class Watch:
                     return code
         return -1
 
-    def _fail(self, code: int) -> None:
-        said = f": {self._error}" if self._error else ""
-        raise RentFailed(f"{self._run.name}: the machine ended with exit code {code}{said}; its log is {self._log()}")
+    def _fail(self, status: str) -> None:
+        # Of a gate, of bad input and of a crash the code is make's own.
+        said = self._error or f"exit code {self._code(status)}"
+        raise RentFailed(f"{self._run.name}: the machine ended without receipts: {said}; its log is {self._log()}")
 
     def _log(self) -> str:
         return f"{self._run.folder.address}/{log_name(self._attempt.number)}"

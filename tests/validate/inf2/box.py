@@ -3,6 +3,7 @@
     aws        `s3 cp` to the moto server, `ecr get-login-password`
     docker     `pull` and `login` are noted; `run` runs the command here, in a folder of links to the project
     shutdown   notes its arguments; `now` is the end of the machine
+    systemctl  says what `state` holds: running, where it is not there
 
 Every call is a line of `calls`, in the order in which they came.
 """
@@ -41,6 +42,9 @@ export PATH="$BOX_PATH"
 _SHUTDOWN = """\
 echo "shutdown $*" >> "$BOX/calls"
 """
+_SYSTEMCTL = """\
+cat "$BOX/state" 2>/dev/null || echo running
+"""
 _NOTED = """\
 echo "aws $*" >> "$BOX/calls"
 exec "$BOX_PYTHON" "$BOX/aws.py" "$@"
@@ -55,7 +59,7 @@ class Box:
         self.folder = folder
         (folder / "bin").mkdir(parents=True)
         (folder / "aws.py").write_text(_AWS)
-        for name, text in {"docker": _DOCKER, "shutdown": _SHUTDOWN, "aws": _NOTED}.items():
+        for name, text in {"docker": _DOCKER, "shutdown": _SHUTDOWN, "systemctl": _SYSTEMCTL, "aws": _NOTED}.items():
             path = folder / "bin" / name
             path.write_text(f"#!/bin/bash\n{text}")
             path.chmod(0o755)
@@ -65,6 +69,7 @@ class Box:
         before = variables.get("PATH", os.environ["PATH"])
         inside = f"{Path(sys.executable).parent}:{before}"
         own = {"BOX": str(folder), "BOX_PATH": inside, "BOX_PYTHON": sys.executable}
+        own["PER_BOOT"] = str(folder / "per-boot")
         own["PATH"] = f"{folder / 'bin'}:{before}"
         self._variables = {**os.environ, **variables, **own}
 

@@ -91,7 +91,26 @@ def test_a_machine_that_is_told_to_stop_still_leaves_its_log(box: Box, bucket: s
     os.killpg(machine.pid, signal.SIGTERM)
     machine.wait(60)
     assert box.calls()[-1] == "shutdown -h now"
-    assert left(bucket, "status/3.json") == '{"code": 143}\n'
+    assert left(bucket, "logs/3.txt").startswith("machine: pulling")
+    # It is no end of its own: the caller asks EC2 why the machine is gone.
+    assert not any("status/" in call for call in box.calls())
+
+
+def test_a_container_that_ends_with_its_machine_is_no_end_of_its_own(box: Box, bucket: str) -> None:
+    """Docker hears of the shutdown before the script does."""
+    (box.folder / "state").write_text("stopping")
+    work(box, "exit 143")
+    box.start(script(bucket)).wait(60)
+    assert box.calls()[-1] == "shutdown -h now"
+    assert not any("status/" in call for call in box.calls())
+
+
+def test_a_machine_that_starts_again_ends(box: Box, bucket: str) -> None:
+    box.start(script(bucket)).wait(60)
+    again = box.folder / "per-boot" / "neff-foundry"
+    before = len(box.calls())
+    subprocess.run([again], env={"PATH": f"{box.folder / 'bin'}:/bin", "BOX": str(box.folder)}, check=True)
+    assert box.calls()[before:] == ["shutdown -h now"]
 
 
 def test_a_private_registry_of_aws_is_logged_in_to(box: Box, bucket: str) -> None:
