@@ -75,7 +75,7 @@ class Inf2(Strict):
         default=1.5,
         ge=1.0,
         le=10.0,
-        description="how many times the price in us-east-1 a region may take on demand; the ceiling counts with it",
+        description="how many times us-east-1's prices a region may take, on demand and for disks, in the ceiling",
     )
     disk_gb: int = Field(default=200, ge=50, le=16_000, description="GB of a machine's disk: container and artifact")
     base_image: str = Field(
@@ -92,7 +92,7 @@ class Inf2(Strict):
         if not regions:
             raise ValueError("found an empty mapping; accepted: at least one region, such as us-east-1: {}")
         for name, region in regions.items():
-            for zone in (*region.zones, *region.subnets):
-                if not zone.startswith(name):
-                    raise ValueError(f"{name}.zones: found {zone!r}; accepted: a zone of {name}, such as {name}a")
+            for key, zones in (("zones", region.zones), ("subnets", region.subnets)):
+                if foreign := next((zone for zone in zones if not zone.startswith(name)), None):
+                    raise ValueError(f"{name}.{key}: found {foreign!r}; accepted: a zone of {name}, such as {name}a")
         return regions

@@ -32,7 +32,7 @@ def limits_of(cloud: Inf2, kind: Instance) -> Limits:
     """What bounds a machine of that kind."""
     return Limits(
         on_demand=kind.usd * cloud.price_margin,
-        disk=DISK_USD * cloud.disk_gb,
+        disk=DISK_USD * cloud.disk_gb * cloud.price_margin,
         minutes=round(cloud.max_hours * 60),
     )
 
@@ -41,6 +41,7 @@ def limits_of(cloud: Inf2, kind: Instance) -> Limits:
 class _Round:
     """What one round has found out."""
 
+    silent: tuple[str, ...] = ()
     closed: set[tuple[str, Market]] = field(default_factory=set)
     refusals: dict[str, int] = field(default_factory=dict)
     affordable: bool = False
@@ -52,8 +53,9 @@ class _Round:
             self.closed.add((place.region, market))
 
     def said(self) -> str:
-        """The refusals, with how often each was given."""
-        return ", ".join(f"{code} ({count})" for code, count in sorted(self.refusals.items())) or "no zone offers it"
+        """The refusals, with how often each was given, and the regions that did not answer at all."""
+        said = [f"{code} ({count})" for code, count in sorted(self.refusals.items())]
+        return ", ".join([*said, *(f"{region} does not answer" for region in self.silent)]) or "no zone offers it"
 
 
 class Asking:
@@ -63,12 +65,13 @@ class Asking:
         self._run, self._cloud, self._kind = run, cloud, kind
         self._map = Map(run.clients, cloud, kind.name, run.clock.now)
         self._limits = limits_of(cloud, kind)
-        self._never: set[tuple[str, Market]] = set()
+        self._never: dict[tuple[str, Market], str] = {}
 
     def machine(self) -> tuple[Machine, Attempt]:
         """A machine, found or new.
 
-        Raises RentFailed when none is to be had for `wait_hours`, or none for what is left of the ceiling.
+        Raises RentFailed when none is to be had for `wait_hours`, or none for what is left of the ceiling, or when all
+        zones have said what waiting does not mend.
         """
         clock = self._run.clock
         gives_up, pause = clock.now() + 3600 * self._cloud.wait_hours, FIRST_PAUSE
@@ -98,7 +101,8 @@ class Asking:
         """One machine, or why there was none in the whole round."""
         if self._run.book.record.open():
             return "a machine that may have been started is not to be seen yet"
-        places, round_ = self._map.places(self._run.say), _Round()
+        places = self._map.places(self._run.say)
+        round_ = _Round(silent=self._map.silent)
         for place, market in self._offers(places):
             if (place.zone, market) in self._never or (place.region, market) in round_.closed:
                 continue
@@ -113,10 +117,12 @@ class Asking:
                 return answer, attempt
             round_.note(answer, place, market)
             if answer.scope == "never":
-                self._never.add((place.zone, market))
+                self._never[place.zone, market] = answer.code
             if answer.scope == "unsure":
                 return round_.said()
             self._run.never_was(attempt)
+        if places and not round_.silent and self._all_refused(places):
+            self._unwanted()
         if places and not round_.affordable and not round_.refusals and not self._all_refused(places):
             self._poor()
         return round_.said()
@@ -163,16 +169,27 @@ class Asking:
                 run.never_was(attempt)
             return refusal_of(error)
         instance = answer["Instances"][0]["InstanceId"]
-        run.book.change(lambda record: record.started(attempt.number, instance))
+        record = run.book.change(lambda record: record.started(attempt.number, instance))
+        if record.find(attempt.number) is None:
+            # It took so long that another caller of the run has gone on without it.
+            run.machines.terminate(attempt.region, [instance])
+            return Refusal("forgotten by another caller", "unsure")
         run.say(
             f"{terms.market} {self._kind.name} {instance} in {attempt.zone}: at most {terms.usd:.2f} USD/h for "
             f"{terms.minutes} min, {terms.reserve:.2f} of {self._cloud.ceiling_usd:.2f} USD"
         )
         return Machine(attempt.region, instance, "pending", "", {}, self._kind.name)
 
+    def _unwanted(self) -> None:
+        said = ", ".join(f"{zone} {market} {code}" for (zone, market), code in sorted(self._never.items()))
+        raise RentFailed(
+            f"{self._run.name}: every zone refuses a {self._kind.name} for good ({said}); accepted: inf2.regions with "
+            "zones and subnets in which this account may start one"
+        )
+
     def _poor(self) -> None:
         spent = self._run.book.record.cost
         raise CeilingReached(
-            f"{self._run.name}: {spent:.2f} of {self._cloud.ceiling_usd:.2f} USD are spent, and the rest buys no "
-            f"{self._kind.name}; accepted: a higher inf2.ceiling_usd; what is done is at {self._run.folder.address}"
+            f"{self._run.name}: {spent:.2f} of {self._cloud.ceiling_usd:.2f} USD are spent or bound, and the rest buys "
+            f"no {self._kind.name}; accepted: a higher inf2.ceiling_usd; what is done is at {self._run.folder.address}"
         )

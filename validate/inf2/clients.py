@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
     from types_boto3_ssm.client import SSMClient
 
+# Seconds, and how often: of EC2 less in all than run.DOUBT, after which a request is taken for one that never came.
 CONNECT, READ, TRIES = 10, 60, 4
+EC2_CONNECT, EC2_READ, EC2_TRIES = 5, 35, 2
 
 
 class Clients:
@@ -32,13 +34,18 @@ class Clients:
         self._config = Config(
             connect_timeout=CONNECT, read_timeout=READ, retries={"mode": "standard", "total_max_attempts": TRIES}
         )
+        self._of_ec2 = Config(
+            connect_timeout=EC2_CONNECT,
+            read_timeout=EC2_READ,
+            retries={"mode": "standard", "total_max_attempts": EC2_TRIES},
+        )
         self.ec2 = cache(self._ec2)
         self.ssm = cache(self._ssm)
         self.s3 = cache(self._s3)
 
     def _ec2(self, region: str) -> EC2Client:
         with _in_a_sentence():
-            return self._session.client("ec2", region_name=region, config=self._config)
+            return self._session.client("ec2", region_name=region, config=self._of_ec2)
 
     def _ssm(self, region: str) -> SSMClient:
         with _in_a_sentence():

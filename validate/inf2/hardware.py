@@ -21,9 +21,12 @@ from ledger.flags import Parser
 from ledger.receipts import parse_model
 from ledger.stage import say
 from validate.inf2.clients import Clients
+from validate.inf2.clock import Clock
+from validate.inf2.failed import RentFailed
 from validate.inf2.folder import Folder
 from validate.inf2.order import MODULES, ORDER, PROBE, STAGES, Order, StageName, failed_name, receipt_name, source_of
-from validate.inf2.refusals import AWS_ERRORS, sentence
+from validate.inf2.patience import PATIENCE, Patient
+from validate.inf2.refusals import AWS_ERRORS, hopeless, name_of, sentence
 
 WORK = Path("results/hardware")
 
@@ -37,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     address, _, name = flags.order.rpartition("/")
     if not (re.fullmatch(RUNS, address) and name == ORDER):
         raise BadInput(f"JOB is {flags.order!r}; accepted: the address of a run, s3://BUCKET/PREFIX/{ORDER}")
-    folder = Folder(Clients().s3(), address)
+    folder = Patient(Folder(Clients().s3(), address), Clock())
     try:
         order = _read(folder)
         say(f"machine: {order.name}, run {order.run[:12]}")
@@ -47,11 +50,15 @@ def main(argv: Sequence[str]) -> int:
         for stage in STAGES:
             _stage(folder, order, stage)
     except AWS_ERRORS as error:
-        raise sentence(error, f"the folder {address}") from None
+        if hopeless(error):
+            raise sentence(error, f"the folder {address}") from None
+        raise RentFailed(
+            f"{address}: AWS has not answered for {PATIENCE / 60:.0f} minutes ({name_of(error)})"
+        ) from None
     return 0
 
 
-def _read(folder: Folder) -> Order:
+def _read(folder: Patient) -> Order:
     origin = f"{folder.address}/{ORDER}"
     if (data := folder.read(ORDER)) is None:
         raise BadInput(f"{origin} is not there; accepted: the order that validate.inf2 run has written")
@@ -75,7 +82,7 @@ def _doctor() -> None:
         )
 
 
-def _probe(folder: Folder, order: Order, only: Sequence[str]) -> None:
+def _probe(folder: Patient, order: Order, only: Sequence[str]) -> None:
     """The open questions about a Neuron host, once for each container, as they are about driver and SDK."""
     runs = folder.above()
     kept = f"probes/{order.image.rpartition(':')[2]}.json"
@@ -91,7 +98,7 @@ def _probe(folder: Folder, order: Order, only: Sequence[str]) -> None:
     runs.write(kept, path.read_bytes())
 
 
-def _stage(folder: Folder, order: Order, stage: StageName) -> None:
+def _stage(folder: Patient, order: Order, stage: StageName) -> None:
     """Run one stage unless its receipt is on S3, and send the receipt there, also one that says failed."""
     work = WORK / order.run
     out = work / f"{stage}.json"

@@ -49,11 +49,6 @@ class Machine:
     age: float | None = None
 
     @property
-    def alive(self) -> bool:
-        """Whether it may still cost something."""
-        return self.state in ALIVE
-
-    @property
     def works(self) -> bool:
         """Whether it runs, or is about to; one that was stopped only costs."""
         return self.state in ("pending", "running")

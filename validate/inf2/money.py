@@ -1,8 +1,9 @@
 """What a machine may cost: bounds that hold whatever AWS charges within them.
 
-The price of a spot machine is bounded by the request itself (MaxPrice), that of one on demand by the price table times
-`price_margin`; the hours are bounded by the machine's own timer, which nobody has to be alive for. So what an attempt
-can cost is known before it is asked for, and one that could pass the ceiling is not asked for. Traffic is not counted.
+The price of a spot machine is bounded by the request itself (MaxPrice), that of one on demand and of any disk by the
+price table times `price_margin`; the hours are bounded by the machine's own timer, which nobody has to be alive for. So
+what an attempt can cost is known before it is asked for, and one that could pass the ceiling is not asked for. Traffic
+and the public address (half a cent an hour) are not counted.
 """
 
 from __future__ import annotations

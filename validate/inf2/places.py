@@ -33,19 +33,22 @@ class Map:
     def __init__(self, clients: Clients, cloud: Inf2, kind: str, now: Callable[[], float]) -> None:
         self._clients, self._cloud, self._kind, self._now = clients, cloud, kind, now
         self.image = cache(self._image)
+        self.silent: tuple[str, ...] = ()
 
     def places(self, say: Callable[[str], None]) -> list[Place]:
-        """Zones of every allowed region, by price; a region that does not answer now is left out, with a word.
+        """Zones of every allowed region, by price; one that does not answer now is left out, with a word, and `silent`.
 
         BadInput when credentials are missing or not let in, or what is asked for is wrong.
         """
         found: list[Place] = []
+        self.silent = ()
         for name, region in self._cloud.regions.items():
             try:
                 found += self._of_region(name, region)
             except AWS_ERRORS as error:
                 if hopeless(error):
                     raise sentence(error, f"a list of the zones of {name}") from None
+                self.silent += (name,)
                 say(f"{name} does not answer ({name_of(error)}), and is left out for now")
         return sorted(found, key=lambda one: (one.spot is None, one.spot, one.zone))
 

@@ -19,6 +19,7 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
+from botocore.parsers import ResponseParserError
 
 from ledger.errors import BadInput
 
@@ -41,11 +42,11 @@ SCOPES: dict[str, Scope] = {
     "VolumeLimitExceeded": "region",
     "RequestLimitExceeded": "region",
     "Throttling": "region",
+    "PendingVerification": "region",
     "ResourceCountExceeded": "region",
     # The zone never offers the kind, whatever its list said.
     "Unsupported": "never",
     "UnsupportedOperation": "never",
-    "PendingVerification": "never",
     "OptInRequired": "never",
     "VPCIdNotSpecified": "never",
     "MissingInput": "never",
@@ -149,5 +150,5 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-AWS_ERRORS = (ClientError, BotoCoreError)
-"""What a call to AWS raises."""
+AWS_ERRORS = (ClientError, BotoCoreError, ResponseParserError)
+"""What a call to AWS raises; the last for an answer that was cut, as BotoCoreError does not cover it."""

@@ -16,7 +16,7 @@ from validate.inf2.clock import Clock
 from validate.inf2.folder import Folder
 from validate.inf2.machines import Machine, Machines
 from validate.inf2.record import Attempt, Book
-from validate.inf2.refusals import AWS_ERRORS, name_of
+from validate.inf2.refusals import name_of
 
 DOUBT = 90.0
 """Seconds after which a machine that was asked for, and is in no list, is taken for one that never was."""
@@ -66,8 +66,11 @@ class Run:
                 found = machine, attempt
                 self._started(attempt, machine)
                 alive.remove(machine)
-            elif machine or attempt.instance:
+            elif machine or (attempt.instance and not self._is_unseen(attempt)):
                 self.ended(attempt)
+            elif attempt.instance:
+                # Started so lately that no list has it: adopted or ended by the next look.
+                continue
             elif now - attempt.asked >= DOUBT:
                 self.never_was(attempt)
         for machine in alive:
@@ -76,6 +79,11 @@ class Run:
         if found:
             self.say(f"goes on with {found[0].id} in {found[0].region}")
         return found
+
+    def _is_unseen(self, attempt: Attempt) -> bool:
+        """Whether EC2 does not know a machine yet that it has said it started: for seconds, and then it runs."""
+        young = self.clock.now() - attempt.asked < DOUBT
+        return young and self.machines.look(attempt.region, str(attempt.instance)) is None
 
     def ended(self, attempt: Attempt) -> None:
         """Write down that the machine of an attempt is over."""
@@ -110,20 +118,24 @@ class Run:
         mine = [one for one in self.book.record.open() if one.region == region]
         known = [one for one in mine if one.instance]
         try:
-            ids = {one.id for one in self.machines.alive(region)} | {str(one.instance) for one in known}
-            self.machines.terminate(region, sorted(ids))
+            # Before any list, which may not be had.
+            self.machines.terminate(region, [str(one.instance) for one in known])
+            if others := [one.id for one in self.machines.alive(region)]:
+                self.machines.terminate(region, others)
             if alive := self.machines.alive(region):
                 return alive
+            unseen = [one for one in known if self._is_unseen(one)]
             for attempt in known:
-                self.ended(attempt)
+                if attempt not in unseen:
+                    self.ended(attempt)
             doubtful = [one for one in mine if not one.instance and self.clock.now() - one.asked < DOUBT]
-            if doubtful:
+            if doubtful or unseen:
                 # Asked for, and perhaps in no list yet.
-                return []
+                return [Machine(region, str(one.instance), "unknown", "", {}) for one in unseen]
             for attempt in mine:
                 if not attempt.instance:
                     self.never_was(attempt)
-        except AWS_ERRORS as error:
+        except Exception as error:
             self.say(f"{region} does not do what it is asked for ({name_of(error)})")
             return [Machine(region, str(one.instance), "unknown", "", {}) for one in known]
         self.touched.discard(region)

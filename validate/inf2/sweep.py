@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 
 from ledger.errors import BadInput
 from ledger.flags import Parser
 from validate.inf2.clients import Clients
 from validate.inf2.clock import Clock
 from validate.inf2.failed import RentFailed
+from validate.inf2.folder import Folder
 from validate.inf2.machines import DEADLINE, RUN, WHO, Machine, Machines
+from validate.inf2.record import Book, Record
 from validate.inf2.refusals import AWS_ERRORS, hopeless, sentence
 from validate.inf2.section import add_config, configured
 from validate.inf2.telling import tell
@@ -34,13 +37,15 @@ def main(argv: Sequence[str], clients: Clients | None = None, clock: Clock | Non
     parser.add_argument("--overdue", action="store_true", help="only machines that are past their own deadline")
     flags = parser.parse_args(argv)
     _, cloud = configured(*flags.config)
-    machines = Machines(clients or Clients(), cloud.runs)
+    clients = clients or Clients()
+    machines, runs = Machines(clients, cloud.runs), Folder(clients.s3(), cloud.runs)
     now = (clock or Clock()).now()
     silent: list[str] = []
     refused: list[str] = []
     for region in cloud.regions:
         try:
-            _sweep(region, machines, now, flags.terminate, flags.overdue)
+            ended = _sweep(region, machines, now, flags.terminate, flags.overdue)
+            _book(ended, runs, now)
         except AWS_ERRORS as error:
             if hopeless(error):
                 what = "the end" if flags.terminate else "a list"
@@ -55,8 +60,8 @@ def main(argv: Sequence[str], clients: Clients | None = None, clock: Clock | Non
     return 0
 
 
-def _sweep(region: str, machines: Machines, now: float, terminate: bool, overdue: bool) -> None:
-    """Tell what the region holds; what is to be ended is ended before."""
+def _sweep(region: str, machines: Machines, now: float, terminate: bool, overdue: bool) -> list[Machine]:
+    """Tell what the region holds; what is to be ended is ended before, and returned."""
     found = [one for one in machines.alive(region) if not overdue or is_overdue(one, now)]
     requests = [] if overdue else machines.requests(region)
     try:
@@ -78,6 +83,16 @@ def _sweep(region: str, machines: Machines, now: float, terminate: bool, overdue
         tell(f"{region}: nothing is left")
     elif terminate:
         tell(f"{region}: terminated {len(found)}, cancelled {len(requests)}")
+    return found if terminate else []
+
+
+def _book(ended: Sequence[Machine], runs: Folder, now: float) -> None:
+    """Write down the end of machines whose callers cannot, so that the next one has the ceiling's rest for its own."""
+    for machine in ended:
+        if RUN in machine.tags:
+            book = Book(runs.below(machine.tags[RUN]))
+            book.read()
+            book.change(partial(Record.ended, number=machine.attempt, now=now))
 
 
 def is_overdue(machine: Machine, now: float) -> bool:

@@ -131,6 +131,42 @@ def test_a_zone_that_does_not_offer_the_kind_is_asked_once() -> None:
         assert len(east) == 4
 
 
+def test_what_no_zone_will_ever_have_is_not_waited_for() -> None:
+    with world(wait_hours=6.0) as here:
+        here.faults["RunInstances"] = always("VPCIdNotSpecified")
+        with pytest.raises(
+            RentFailed, match=r"every zone refuses .* for good \(us-east-1a spot VPCIdNotSpecified, .*subn"
+        ):
+            here.rent(order())
+        assert here.now < START + 600
+
+
+def test_regions_that_do_not_answer_are_named() -> None:
+    with world(wait_hours=0.2) as here:
+        here.faults["DescribeInstanceTypeOfferings"] = always("ConnectionClosed")
+        with pytest.raises(RentFailed, match="the last answers being us-east-1 does not answer, us-west-2 does"):
+            here.rent(order())
+
+
+def test_a_machine_of_an_attempt_that_another_caller_gave_up_is_ended() -> None:
+    """Its request took so long that nobody could know whether it had arrived."""
+    asked = order()
+    with world() as here:
+        here.program = works(here, asked)
+
+        def forgets(_: dict[str, Any]) -> None:
+            if len(here.asked) == 1:
+                other = here.run(asked.run)
+                other.book.read()
+                other.never_was(other.book.record.open()[0])
+
+        here.faults["RunInstances"] = forgets
+        here.rent(asked)
+        first, second = here.rented
+        assert first.end == first.start
+        assert second.attempt == 2
+
+
 def test_a_ceiling_that_buys_nothing_asks_for_nothing() -> None:
     with world(ceiling_usd=0.01) as here:
         with pytest.raises(CeilingReached, match=r"0\.00 of 0\.01 USD"):

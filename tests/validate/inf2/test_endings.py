@@ -11,11 +11,14 @@ import signal
 from collections.abc import Callable
 
 import pytest
+from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 
-from tests.validate.inf2.orders import answer, order, works
-from tests.validate.inf2.world import world
+from tests.validate.inf2.orders import answer, dies_after, order, works
+from tests.validate.inf2.world import Rented, world
 from validate.inf2.asking import CeilingReached
 from validate.inf2.failed import RentFailed
+from validate.inf2.machines import Machine
 from validate.inf2.run import Run
 
 
@@ -45,12 +48,79 @@ def test_a_machine_that_aws_takes_back_is_followed_by_one_that_goes_on() -> None
         assert here.spent() <= 10
 
 
+def test_a_machine_that_is_taken_back_may_say_how_its_script_ended() -> None:
+    """The shutdown ends its container too, and what is left of the script cannot always tell why."""
+    asked = order()
+    with world() as here:
+        plain = works(here, asked)
+        told = json.dumps({"code": 143}).encode()
+
+        def taken(one: Rented) -> None:
+            here.take(one)
+            here.leave(one, f"status/{one.attempt}.json", told)
+
+        here.program = lambda one: plain(one) if one.attempt > 1 else [(600, taken)]
+        assert set(here.rent(asked)) == {"parity", "bench"}
+        assert len(here.rented) == 2
+
+
+def test_an_interrupt_before_ec2_knows_its_machine_ends_it_all_the_same() -> None:
+    with world() as here:
+        here.unseen = 20.0
+        run = here.run()
+
+        def interrupted(line: str) -> None:
+            here.said.append(line)
+            if "USD/h" in line:
+                raise KeyboardInterrupt
+
+        run.tell = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            here.rent(order(), run)
+        (machine,) = here.rented
+        assert machine.end is not None and machine.end - machine.start < 60
+        (attempt,) = run.book.read().attempts
+        assert attempt.cost >= here.spent()
+
+
+def test_a_caller_that_follows_at_once_rents_no_second_machine_beside_one_that_is_not_seen_yet() -> None:
+    asked = order()
+    with world() as here:
+        here.unseen = 20.0
+        here.program = works(here, asked)
+        dies_after(here, -1, asked)
+        here.rent(asked)
+        assert len(here.rented) == 1
+
+
+@pytest.mark.parametrize("error", ["RequestLimitExceeded", "cut"])
+def test_machines_are_terminated_although_none_can_be_listed(error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is cut is an exception of its own kind."""
+    with world() as here:
+        run = here.run()
+
+        def lost(_: str) -> list[Machine]:
+            if error == "cut":
+                raise ResponseParserError("Unable to parse response (no element found)")
+            raise ClientError({"Error": {"Code": error}}, "DescribeInstances")
+
+        def interrupted(_: float) -> None:
+            if here.rented and not here.rented[0].end:
+                monkeypatch.setattr(run.machines, "alive", lost)
+                raise KeyboardInterrupt
+
+        here.on_sleep = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            here.rent(order(), run)
+        assert here.rented[0].end is not None
+
+
 def test_the_ceiling_counts_all_machines_of_a_run() -> None:
     asked = order()
     with world(ceiling_usd=1.0) as here:
         # Each is taken back after half an hour and has done nothing.
         here.program = lambda _: [(1800, here.take)]
-        with pytest.raises(CeilingReached, match=r"0\.\d\d of 1\.00 USD are spent, and the rest buys no inf2\.xlarge"):
+        with pytest.raises(CeilingReached, match=r"0\.\d\d of 1\.00 USD are spent or bound, and the rest buys no"):
             here.rent(asked)
         assert len(here.rented) >= 2
         assert 0.5 < here.spent() <= 1.0
@@ -129,7 +199,7 @@ def test_a_machine_that_fails_says_why() -> None:
             (302, lambda one: here.take(one, "Client.InstanceInitiatedShutdown")),
         ]
         with pytest.raises(
-            RentFailed, match="exit code 2: this machine cannot be inf2-serve: driver; its log is s3://"
+            RentFailed, match="without receipts: this machine cannot be inf2-serve: driver; its log is s3://"
         ):
             here.rent(order())
         assert len(here.rented) == 1, "and no second one fails in the same way"
@@ -182,6 +252,6 @@ def test_a_status_that_cannot_be_read_is_an_end(status: bytes) -> None:
             (300, lambda one: here.leave(one, f"logs/{one.attempt}.txt", log)),
             (301, lambda one: here.leave(one, f"status/{one.attempt}.json", status)),
         ]
-        with pytest.raises(RentFailed, match=r"exit code -1: \ufffd\[8mbad\ufffd thing"):
+        with pytest.raises(RentFailed, match=r"without receipts: \ufffd\[8mbad\ufffd thing"):
             here.rent(order())
         assert not any("\x1b" in line for line in here.said)

@@ -24,8 +24,8 @@ def test_the_plan_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(GOOD), "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["variants"]
     assert (row["variant"], row["machine"]) == ("demo/a", "inf2.xlarge")
-    # 0.7582 a hour times 1.5, and 200 GB at 0.08 a month; 90 minutes and 10 around them.
-    assert row["usd_per_hour"] == pytest.approx(0.7582 * 1.5 + 200 * 0.08 / 730, abs=1e-4)
+    # 0.7582 a hour and 200 GB at 0.08 a month, times 1.5; 90 minutes and 10 around them.
+    assert row["usd_per_hour"] == pytest.approx((0.7582 + 200 * 0.08 / 730) * 1.5, abs=1e-4)
     assert row["minutes"] == 90
     assert row["most_usd"] == pytest.approx(row["usd_per_hour"] * 100 / 60, abs=0.01)
     assert row["places"] == ["us-east-1", "us-west-2"]

@@ -137,7 +137,7 @@ def test_the_world_bills_by_the_hour() -> None:
             here.rent(order())
         (machine,) = here.rented
         price = float(machine.asked["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"])
-        assert here.spent() == pytest.approx(price + 200 * 0.08 / 730, rel=1e-6)
+        assert here.spent() == pytest.approx(price + 1.5 * 200 * 0.08 / 730, rel=1e-6)
         assert isinstance(machine, Rented)
 
 

@@ -49,6 +49,16 @@ def test_leftovers_are_listed_and_left_alone(config: Path, capsys: pytest.Captur
         assert here.alive() == []
 
 
+def test_a_machine_that_is_swept_binds_no_money_any_more(config: Path) -> None:
+    """Its caller was killed, and would have written its end down."""
+    with world() as here:
+        for _ in range(3):
+            dies_after(here, 600, order())
+            assert swept(here, config, "--terminate") == 0
+            assert here.spent() <= here.run(order().run).book.read().cost < here.spent() + 0.5
+        assert len(here.rented) == 3
+
+
 def test_a_machine_past_its_deadline_is_overdue(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One whose timer was never set: the sweep is what ends it."""
     with world() as here:

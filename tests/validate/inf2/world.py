@@ -87,6 +87,7 @@ class World:
         self.prices: dict[str, float] = {}
         self.asked: list[dict[str, Any]] = []
         self.said: list[str] = []
+        self.unseen = 0.0  # seconds in which EC2 does not know of a machine yet
         self.on_sleep: Callable[[float], None] = lambda _: None
         self._quiet = False
         ground = _ground()
@@ -170,8 +171,14 @@ class World:
         self.asked.append(dict(params))
 
     def _fault(self, model: Any, context: dict[str, Any] | None, params: dict[str, Any]) -> str | None:
+        told = str(params.get("body", ""))
+        if model.name in ("DescribeInstances", "TerminateInstances") and any(one.id in told for one in self._young()):
+            return "InvalidInstanceID.NotFound"
         fault = self.faults.get(model.name)
         return fault(params) if fault and not self._quiet else None
+
+    def _young(self) -> list[Rented]:
+        return [one for one in self.rented if self.now - one.start < self.unseen]
 
     def before(self, model: Any, params: dict[str, Any], context: dict[str, Any], **_: Any) -> Any:
         """What becomes of a request that is about to be sent."""
@@ -198,6 +205,9 @@ class World:
                 one["SpotPrice"] = str(self.prices.get(one["AvailabilityZone"], 0.35))
         if model.name == "DescribeInstances":
             self._date(parsed)
+            young = {one.id for one in self._young()}
+            for one in parsed["Reservations"]:
+                one["Instances"] = [each for each in one["Instances"] if each["InstanceId"] not in young]
         if model.name == "RunInstances":
             self._bill(parsed["Instances"][0])
         if model.name == "TerminateInstances":
@@ -227,7 +237,7 @@ class World:
             zone=zone,
             market="spot" if spot else "on-demand",
             start=self.now,
-            usd=price + DISK_USD * asked["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"],
+            usd=price + DISK_USD * self.section.price_margin * asked["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"],
             timer=60.0 * int(told["MINUTES"]) + 120,  # two minutes to boot
             attempt=int(re.findall(r"logs/(\d+)", told["LOG"])[0]),
             address=told["JOB"].removeprefix(f"s3://{BUCKET}/").removesuffix("/job.json"),
