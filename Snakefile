@@ -84,17 +84,21 @@ rule all:
         local(f"{plan.results}/report.html"),
         local(plan.all_receipts("package")),
         local(plan.releases()),
+        # Of what lower made no release has a copy: only as a target is it made again when it is lost.
+        plan.all_receipts("lower"),
 
 
 # Everything but a release: what a run with stand-ins for the Neuron SDK can reach.
 rule measured:
     input:
         local(f"{plan.results}/summary.json"),
+        plan.all_receipts("lower"),
 
 
 rule built:
     input:
         plan.all_receipts("assemble"),
+        plan.all_receipts("lower"),
 
 
 # On staging, pulled back and found good: what promotion would make public.

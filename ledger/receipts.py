@@ -70,7 +70,8 @@ class Receipt(BaseModel):
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise BadInput(f"receipt {path} cannot be read: {error.strerror}") from None
+            said = f"receipt {path} cannot be read: {error.strerror}"
+            raise BadInput(f"{said}; accepted: a file that a stage wrote") from None
         return cls.parse(data, f"receipt {path}")
 
     @classmethod

@@ -59,6 +59,17 @@ def by_digest(receipts: Iterable[Receipt]) -> Index:
     return index
 
 
+def whole(receipts: Iterable[Receipt], sizes: Mapping[str, int]) -> list[Receipt]:
+    """Those whose objects are all there; `sizes` has the bytes of each object by its name."""
+    return [one for one in receipts if missing(one, sizes) is None]
+
+
+def missing(receipt: Receipt, sizes: Mapping[str, int]) -> str | None:
+    """An output that is not there, or cut short."""
+    found = (label for label, ref in receipt.outputs.items() if sizes.get(object_name(ref)) != ref.bytes)
+    return next(found, None)
+
+
 def reached(roots: Iterable[str], receipts: Iterable[Receipt]) -> tuple[set[str], set[str]]:
     """Digests and keys of the receipts that the digests `roots` lead to, and the names of all their objects."""
     index = defaultdict(list)
@@ -110,5 +121,5 @@ def _sentence(holding: Holding, receipt: Receipt, label: str) -> str:
     name = f"record {action_name(key)}" if key else name
     return (
         f"{receipt.stage} {receipt.key[:12]} was made from {label}, and the {name} is missing from {holding.location}, "
-        "damaged, or made anew with other results"
+        "damaged, without all that it made, or made anew with other results"
     )

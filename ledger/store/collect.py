@@ -19,6 +19,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ledger.digest import canonical_json
+from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.store import chain
 from ledger.store.asked import FOLDER as ASKED
@@ -69,7 +70,11 @@ def find(holding: Holding, kept: Iterable[Kept], before: float) -> Garbage:
     objects, records, asked = (list(chain.entries(holding, folder)) for folder in ("objects", _ACTIONS, ASKED))
     receipts = chain.read(holding, records, Receipt.parse)
     held = {f"kept receipt {path}": receipt for one in kept for path, receipt in one.receipts.items()}
-    chain.check_whole(holding, held, [*receipts.values(), *held.values()], _MENDED)
+    sizes = {one.name: one.bytes for one in objects}
+    for path, receipt in held.items():
+        if label := chain.missing(receipt, sizes):
+            raise BadInput(f"{path}: its output {label} is missing from {holding.location}; accepted: {_MENDED}")
+    chain.check_whole(holding, held, chain.whole([*receipts.values(), *held.values()], sizes), _MENDED)
     young = [receipts[one.name] for one in records if one.written >= before and one.name in receipts]
     questions = [one for one in asked if one.written >= before]
     reached, live = _reached(holding, [*held.values(), *young], questions, receipts)

@@ -20,7 +20,6 @@ from ledger.errors import BadInput
 from ledger.receipts import Receipt, parse_model
 from ledger.store import chain
 from ledger.store.holding import Holding
-from ledger.store.local import object_name
 
 FOLDER = "kept"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -122,12 +121,11 @@ def _check(holding: Holding, receipts: Mapping[str, Receipt]) -> None:
     records = chain.read(holding, chain.entries(holding, "actions"), Receipt.parse).values()
     there = {entry.name: entry.bytes for entry in chain.entries(holding, "objects")}
     for path, receipt in receipts.items():
-        for label, ref in receipt.outputs.items():
-            if there.get(object_name(ref)) != ref.bytes:
-                raise BadInput(
-                    f"{path}: its output {label} is not in this store; accepted: receipts of what the store holds"
-                )
-    whole = [one for one in records if all(there.get(object_name(ref)) == ref.bytes for ref in one.outputs.values())]
+        if label := chain.missing(receipt, there):
+            raise BadInput(
+                f"{path}: its output {label} is not in this store; accepted: receipts of what the store holds"
+            )
+    whole = chain.whole(records, there)
     recorded = chain.by_digest(whole)
     for path, receipt in receipts.items():
         if receipt.digest not in recorded:

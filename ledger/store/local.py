@@ -201,8 +201,13 @@ class Store:
         return receipt
 
     def share(self, receipt: Receipt) -> None:
-        """See to it that all who share the store find what `receipt` made; BadInput if an output is nowhere."""
+        """See to it that all who share the store find what `receipt` made, and its record, which may have been lost.
+
+        BadInput if an output is nowhere.
+        """
         self._require(receipt)
+        if not self._action(receipt.key).is_file():
+            receipt.write(self._action(receipt.key))
 
     def ask(self, asked: Asked) -> None:
         """Keep what a stage is asked, for `python -m ledger.store why`."""

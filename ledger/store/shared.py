@@ -84,9 +84,14 @@ class SharedStore(Store):
         return self._publish(receipt, anew=anew)
 
     def share(self, receipt: Receipt) -> None:
-        """Bring to the bucket what only the folder has of all that `receipt` made; BadInput if an output is nowhere."""
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(self._upload, set(receipt.outputs.values())))
+        """Bring to the bucket what only the folder has of all that `receipt` made, and its record.
+
+        BadInput if an output is nowhere.
+        """
+        self._upload_all(receipt)
+        if self.bucket.size(action_name(receipt.key)) is None:
+            self._upload_asked(receipt)
+            self._record(receipt, anew=False)
 
     def ask(self, asked: Asked) -> None:
         """Keep what a stage is asked, here and in the bucket, as of now: old questions are collected."""
@@ -99,11 +104,11 @@ class SharedStore(Store):
         # Others ask the same all the time, so it is young.
 
     def _publish(self, receipt: Receipt, *, anew: bool) -> Receipt:
-        self.share(receipt)
+        self._upload_all(receipt)
         recorded = self._record(receipt, anew=anew)
         # An old object that was there may have been collected before the record spoke for it.
         if recorded is receipt:
-            self.share(receipt)
+            self._upload_all(receipt)
         return recorded
 
     def _record(self, receipt: Receipt, *, anew: bool) -> Receipt:
@@ -140,6 +145,10 @@ class SharedStore(Store):
         if ref.bytes <= AT_ONCE:
             self.path(ref)
         return self.has(ref)
+
+    def _upload_all(self, receipt: Receipt) -> None:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(self._upload, set(receipt.outputs.values())))
 
     def _upload(self, ref: Ref) -> None:
         name = object_name(ref)

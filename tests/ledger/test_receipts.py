@@ -47,7 +47,8 @@ def test_a_receipt_read_back_is_the_same(make_receipt: MakeReceipt, tmp_path: Pa
 def test_a_missing_receipt_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         Receipt.read(tmp_path / "fetch.json")
-    assert str(caught.value) == f"receipt {tmp_path}/fetch.json cannot be read: No such file or directory"
+    said = f"receipt {tmp_path}/fetch.json cannot be read: No such file or directory"
+    assert str(caught.value) == f"{said}; accepted: a file that a stage wrote"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from ledger.receipts import Receipt, Ref
 from ledger.store import Store, collect
 from ledger.store.holding import Entry, Folder
 from ledger.store.kept import Kept
+from ledger.store.local import object_name
 from ledger.store.opening import open_holding
 from tests.ledger.conftest import MakeReceipt
 from tests.ledger.store.conftest import Machine, Raw
@@ -166,14 +167,38 @@ def test_a_gap_in_a_kept_line_deletes_nothing(either: Line, damage: bytes | None
         either.command("collect", "--delete", *NOW)
     assert str(caught.value) == (
         f"kept receipt {either.receipt('compile', '512-128')}: compile {compiled.key[:12]} was made from lower, and "
-        f"the record {name} is missing from {either.store}, damaged, or made anew with other results; accepted: run "
-        "that stage again, which records it anew, or forget the release"
+        f"the record {name} is missing from {either.store}, damaged, without all that it made, or made anew with other "
+        "results; accepted: run that stage again, which records it anew, or forget the release"
     )
     assert names(either) == before
     holding.discard([name])
     either.lower("512-128", of="512-128")
     either.command("collect", "--delete", *NOW)
     assert names(either) == before | {name}
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        (
+            "compile",
+            r"kept receipt .*compile\.json: its output graph is missing from .*; accepted: run that stage again",
+        ),
+        (
+            "lower",
+            r"kept receipt .* was made from lower, and the record .* is missing from .*, without all that it made",
+        ),
+    ],
+)
+def test_an_object_that_a_kept_line_lost_is_a_gap_too(stage: str, said: str, either: Line) -> None:
+    built(either, "512-128")
+    either.command("keep", "v1", str(either.receipt("compile", "512-128")))
+    ref, holding = Receipt.read(either.receipt(stage, "512-128")).outputs["graph"], open_holding(either.store)
+    holding.discard([object_name(ref)])
+    before = names(either)
+    with pytest.raises(BadInput, match=said):
+        either.command("collect", "--delete", *NOW)
+    assert names(either) == before
 
 
 def test_a_record_that_may_not_be_read_deletes_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ def test_a_line_with_a_gap_cannot_be_kept(either: Line) -> None:
             either.command("keep", "v1", str(either.receipt("compile", "512-128")))
         assert str(caught.value) == (
             f"{either.receipt('compile', '512-128')}: compile {compiled.key[:12]} was made from lower, and the record "
-            f"{record} is missing from {either.store}, damaged, or made anew with other results; accepted: receipts of "
-            "runs whose whole line this store holds: run them again with it"
+            f"{record} is missing from {either.store}, damaged, without all that it made, or made anew with other "
+            "results; accepted: receipts of runs whose whole line this store holds: run them again with it"
         )
     assert kept.all_kept(holding) == {}
