@@ -28,6 +28,8 @@ JOB ?=
 # The configuration of `make run`, one file or several, and the profile of a queue: slurm, aws-batch, kubernetes.
 CONFIG ?=
 PROFILE ?=
+PROFILES := $(notdir $(wildcard profiles/*))
+KNOWN = $(and $(filter 1,$(words $(PROFILE))),$(filter $(PROFILE),$(PROFILES)))
 # More flags for the server: make serve SERVE='--port 9000'.
 SERVE ?=
 # What the machine has: an environment that is active, else .venv, else the bare interpreter.
@@ -75,8 +77,10 @@ $(STAMP):
 
 # Private: the environments that it wants are made by interpreters of their own.
 run: private PY = $(if $(PROFILE),$(VENV)/queues,$(or $(VIRTUAL_ENV),$(VENV)))/bin/python
-run: $(if $(CONFIG),$(if $(PROFILE),$(QUEUES),$(if $(VIRTUAL_ENV),,$(STAMP))))  ## the line for a configuration: CONFIG=FILE [PROFILE=slurm] [ARGS='staged']
+run: $(if $(CONFIG),$(if $(PROFILE),$(if $(KNOWN),$(QUEUES)),$(if $(VIRTUAL_ENV),,$(STAMP))))  ## the line for a configuration: CONFIG=FILE [PROFILE=slurm] [ARGS='staged']
 	@[[ -n "$(CONFIG)" ]] || { echo "error: CONFIG is missing; accepted: make run CONFIG=config/demo.yaml" >&2; exit 2; }
+	@[[ -z "$(PROFILE)" || -n "$(KNOWN)" ]] || \
+		{ echo "error: PROFILE is '$(PROFILE)'; accepted: one of $(PROFILES)" >&2; exit 2; }
 	@$(call line,$(CONFIG),$(if $(PROFILE),--workflow-profile profiles/$(PROFILE)))
 
 demo: $(STAMP)  ## the whole line on a small checkpoint that is trained here

@@ -17,7 +17,7 @@ from config.models import PathSource
 from ledger.errors import BadInput
 from ledger.location import bucket_of
 from recipes import memory
-from recipes.travel import travelling
+from recipes.travel import require_shared, travelling
 from recipes.workflow import Plan, Wildcards
 
 # Containers that snakemake's plugin for AWS Batch lets through: cores, least and most memory, step of it (MB). In place
@@ -57,7 +57,7 @@ class Queues:
         self._plan = plan
         self._containers: dict[tuple[str, str, str], tuple[int, int]] = {}
         if storage and SharedFSUsage.INPUT_OUTPUT not in storage.shared_fs_usage:
-            _require_bucket(plan.factory.store)
+            require_shared(plan.factory.store)
             _require_travel(plan, configs)
             _require_apart(storage.default_storage_prefix, plan.factory.store)
         in_bucket = storage is not None and storage.default_storage_provider is not None
@@ -104,13 +104,6 @@ class Queues:
                 mb = memory.OF_CHECKPOINT[stage](geometry)
             self._containers[job] = container(mb, _LEAST_CORES.get(stage, 1))
         return self._containers[job]
-
-
-def _require_bucket(store: str) -> None:
-    if not store.startswith("s3://"):
-        raise BadInput(
-            f"store is {store!r}; accepted where jobs share no file system with this machine: s3://BUCKET/PREFIX"
-        )
 
 
 def _require_travel(plan: Plan, configs: Sequence[Path]) -> None:

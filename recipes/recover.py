@@ -42,7 +42,7 @@ def main() -> int:
     flags = parser.parse_args()
     factory = load(*flags.config)
     store = open_store(factory.store, factory.cache, flag="store")
-    bucket = bucket_in(flags.snakemake)
+    bucket = bucket_in(flags.snakemake, factory.store)
     unlock()
     run = RESULTS / factory.name
     _discard(Folder(Path()), run, store)

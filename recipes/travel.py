@@ -20,7 +20,14 @@ from ledger.location import bucket_of
 from ledger.store.holding import Holding
 from ledger.store.opening import open_holding
 
-_PROVIDER, _PREFIX = "default-storage-provider", "default-storage-prefix"
+_PROVIDER, _PREFIX, _SHARED = "default-storage-provider", "default-storage-prefix", "shared-fs-usage"
+_FILES = "one more file of configuration, which is merged over the others"
+# Flags of snakemake after which a look from here would be at something else, and what is accepted in their place.
+_OTHERS = {
+    "--config -C": _FILES,
+    "--configfile --configfiles": _FILES,
+    "--directory -d": "the command in that folder",
+}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -35,22 +42,40 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def bucket_in(flags: Sequence[str]) -> Holding | None:
+def bucket_in(flags: Sequence[str], store: str) -> Holding | None:
     """The files that travel, by their path in the working directory; None where they do not.
 
-    BadInput for a profile or a bucket that is not there, and for --config, which would be another configuration.
+    BadInput for a profile or a bucket that is not there, a `store` that no job would see, and for flags with which
+    snakemake would run another configuration, in another folder, or nothing for ever.
     """
     parser = Parser("--snakemake", add_help=False)
     parser.add_argument("--workflow-profile", default="default")
-    parser.add_argument("--config", "-C", nargs="*")
-    for name in (_PROVIDER, _PREFIX):
-        parser.add_argument(f"--{name}")
+    parser.add_argument("--cores", "-c", nargs="?")
+    for name in _OTHERS:
+        parser.add_argument(*name.split(), nargs="*", dest=name.split()[0])
+    for name in (_PROVIDER, _PREFIX, _SHARED):
+        parser.add_argument(f"--{name}", dest=name)
     given = vars(parser.parse_known_args(flags)[0])
-    if given["config"] is not None:
-        raise BadInput("--config: is not looked at here; accepted: one more file, which is merged over the others")
+    for name, accepted in _OTHERS.items():
+        if given[name.split()[0]] is not None:
+            raise BadInput(f"{name.split()[0]}: is not looked at here; accepted: {accepted}")
+    if given["cores"] == "0":
+        raise BadInput("--cores: found '0'; accepted: a whole number, 1 or more, or all")
     said = _profile(given["workflow_profile"])
-    provider, prefix = (given[name.replace("-", "_")] or said.get(name) for name in (_PROVIDER, _PREFIX))
-    return open_holding(travelling(prefix), f"--{_PREFIX}") if provider == "s3" else None
+    provider, prefix, shared = (given[name] or said.get(name) for name in (_PROVIDER, _PREFIX, _SHARED))
+    if provider != "s3":
+        return None
+    if shared == "none":
+        require_shared(store)
+    return open_holding(travelling(prefix), f"--{_PREFIX}")
+
+
+def require_shared(store: str) -> None:
+    """BadInput for a store that jobs do not see where they share no file system."""
+    if bucket_of(store) is None:
+        raise BadInput(
+            f"store is {store!r}; accepted where jobs share no file system with this machine: s3://BUCKET/PREFIX"
+        )
 
 
 def travelling(prefix: str | None) -> str:
@@ -76,9 +101,8 @@ def _profile(name: str) -> dict[str, Any]:
     try:
         said = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise BadInput(
-            f"--workflow-profile: {path} cannot be read: {' '.join(str(error).split())}; {accepted}"
-        ) from None
+        reason = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise BadInput(f"--workflow-profile: {path} cannot be read: {reason}; {accepted}") from None
     if not isinstance(said, dict):
         raise BadInput(f"--workflow-profile: {path} holds no mapping; {accepted}")
     return {key: os.path.expandvars(str(value)) for key, value in said.items()}

@@ -118,7 +118,7 @@ def main() -> int:
     if (flags.out is None) != flags.show or not flags.files:
         raise BadInput("summary: accepted: either --out FILE RECEIPT... or --show CONFIG...")
     if flags.show:
-        say(show(*flags.files, files=bucket_in(flags.snakemake)))
+        say(show(*flags.files, files=bucket_in(flags.snakemake, load(*flags.files).store)))
         return 0
     made = rows(grouped(flags.files))
     write_json(flags.out, made)

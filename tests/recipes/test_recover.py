@@ -12,7 +12,7 @@ from ledger.errors import BadInput
 from ledger.receipts import Receipt
 from ledger.sources import ROOT
 from ledger.store import Ref, Store, open_store
-from ledger.store.local import object_name
+from ledger.store.local import action_name, object_name
 from ledger.store.remote import Bucket
 from recipes import recover
 from recipes.locks import LOCKS
@@ -297,3 +297,29 @@ def test_receipts_that_travel_through_a_bucket_are_judged_there(
     assert cut.startswith(f"removed {at}/v/lower.json, {again}: receipt {at}/v/lower.json is not")
     assert run(SMOKE, Path("shared.yaml"), flags=travelling) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_record_that_the_store_lost_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nothing would run, and nobody could keep the release."""
+    monkeypatch.chdir(tmp_path)
+    line = Run()
+    line.leave("fetch.json", b"good")
+    receipt = Receipt.read(line.receipts / "fetch.json")
+    assert line.store.find_action(receipt.key) is None
+    assert run() == 0
+    assert line.store.find_action(receipt.key) == receipt
+
+
+def test_a_record_that_the_bucket_lost_is_written_again(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shared.yaml").write_text(f"store: s3://{bucket}/store")
+    line = Run()
+    line.leave("fetch.json", b"good")
+    receipt = Receipt.read(line.receipts / "fetch.json")
+    assert run(SMOKE, Path("shared.yaml")) == 0
+    there = Bucket(bucket, "store")
+    assert len(list(there.entries("objects"))) == 1
+    record = there.read(action_name(receipt.key))
+    assert record and Receipt.parse(record, "") == receipt
