@@ -28,7 +28,7 @@ pytestmark = pytest.mark.soak
 
 SEED = 20260
 KILLS = 50
-LEAST = 9  # stages, of the thirteen, that are found at work
+LEAST = 7  # stages, of the thirteen, that are found at work: most of a run is bench
 # The longest time from a start to the next kill, as a share of a whole run: several kills in a run, some runs whole.
 SHARE = 0.2
 STAGE = 1.0  # seconds, in which no stage has ended: it has hardly started
