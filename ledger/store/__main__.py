@@ -47,8 +47,9 @@ def _collect(flags: argparse.Namespace) -> None:
             "--delete, and nothing is kept in this store; accepted: `keep` a release before it, or --keep-nothing too"
         )
     garbage = collect.find(holding, releases.values(), holding.now() - flags.older_than * _DAY)
-    if garbage.is_of_nothing:
-        raise BadInput(f"--store {flags.store}: nothing is there; accepted: a store that something was built into")
+    if garbage.is_of_nothing and not flags.json:
+        say(f"{flags.store} holds nothing: no store yet, or another location than was meant")
+        return
     if flags.delete:
         garbage = collect.remove(holding, garbage)
     found: dict[str, Any] = {"deleted": flags.delete, "kept": list(releases), **garbage.summary()}
