@@ -147,7 +147,7 @@ def test_a_night_step_by_step(night: Night) -> None:
     files = found["checkpoints"]["gemma-4-e2b-it"]["files"]
     assert [one["name"] for one in files] == ["config.json"]
     assert machines() == {OURS: "terminated", THEIRS: "running"}
-    assert "would remove" in night.of("collect")
+    assert "my-bucket/foundry/store holds nothing" in night.of("collect")
 
 
 def test_a_night_that_failed_is_told_and_ends_its_machines(night: Night, hub: Hub) -> None:
