@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ledger.errors import BadInput, explain
 from ledger.receipts import Receipt
+from validate.rows import MEASURED, SIZES
+
+_FIGURES = TypeAdapter(dict[str, float | None], config=ConfigDict(strict=True))
 
 
 class _Open(BaseModel):
@@ -35,25 +39,6 @@ class _Parity(_Open):
     heldout: dict[str, Any] | None = None
 
 
-class _Bench(_Open):
-    size_mb: float | None = None
-    added_mb: float | None = None
-
-
-class _Measured(_Open):
-    stage_seconds: float | None = None
-    ttft_ms: float | None = None
-    prefill_tok_s: float | None = None
-    decode_tok_s: float | None = None
-    transformers_decode_tok_s: float | None = None
-    decode_vs_transformers: float | None = None
-    batch_tok_s: float | None = None
-    transformers_batch_tok_s: float | None = None
-    read_gb_s: float | None = None
-    load_s: float | None = None
-    peak_rss_mb: float | None = None
-
-
 class _Variant(_Open):
     name: str
     target: str
@@ -73,15 +58,19 @@ def check_facts(receipt: Receipt, path: Path) -> None:
     """BadInput naming the file and the first key that is not what its stage writes."""
     try:
         where = f"{path}: measured"
-        _Measured.model_validate(receipt.measured)
+        _check_figures(receipt.measured, ("stage_seconds", *MEASURED))
         where = f"{path}: facts"
         match receipt.stage:
             case "parity":
                 _Parity.model_validate(receipt.facts)
             case "bench":
-                _Bench.model_validate(receipt.facts)
+                _check_figures(receipt.facts, SIZES)
             case "assemble":
                 where = f"{path}: recipe"
                 _Assemble.model_validate(receipt.recipe)
     except ValidationError as error:
         raise BadInput(explain(error, where)) from None
+
+
+def _check_figures(found: Mapping[str, Any], names: Iterable[str]) -> None:
+    _FIGURES.validate_python({name: found.get(name) for name in names})

@@ -10,7 +10,7 @@ from ledger.receipts import Receipt
 
 STAGES = ("compile", "assemble", "parity", "bench")
 _POINT = ("target", "dtype", "tp", "batch", "kv_max", "kv_bucket", "slim")
-_MEASURED = (
+MEASURED = (
     "ttft_ms",
     "prefill_tok_s",
     "decode_tok_s",
@@ -22,7 +22,7 @@ _MEASURED = (
     "load_s",
     "peak_rss_mb",
 )
-_SIZES = ("size_mb", "added_mb")
+SIZES = ("size_mb", "added_mb")
 
 Row = dict[str, Any]
 
@@ -36,8 +36,8 @@ def row(checkpoint: str, point: Mapping[str, Any], receipts: Mapping[str, Receip
         **{key: point[key] for key in _POINT},
         "foreign_sdk": foreign(receipts["compile"].toolchain) if "compile" in receipts else None,
         "parity": _parity(receipts.get("parity")),
-        **{key: bench.measured.get(key) if bench else None for key in _MEASURED},
-        **{key: bench.facts.get(key) if bench else None for key in _SIZES},
+        **{key: bench.measured.get(key) if bench else None for key in MEASURED},
+        **{key: bench.facts.get(key) if bench else None for key in SIZES},
         "digests": _digests(receipts),
     }
 

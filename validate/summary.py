@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from config.loading import load
+from config.models import Factory
 from ledger.atomic import write_json
 from ledger.errors import BadInput, run_cli
 from ledger.flags import Parser
@@ -61,12 +62,11 @@ def rows(receipts: Receipts) -> list[Row]:
     return made
 
 
-def show(*config: Path, results: Path = RESULTS, files: Holding | None = None) -> str:
+def show(factory: Factory, results: Path = RESULTS, files: Holding | None = None) -> str:
     """The table of a configuration's run as far as it got, the exemptions used, and the release folders.
 
     `files` has the receipts, by their path from the working directory, where they are not in it.
     """
-    factory = load(*config)
     run = results / factory.name
     files = files or Folder(Path())
     shown: list[Row] = []
@@ -118,7 +118,8 @@ def main() -> int:
     if (flags.out is None) != flags.show or not flags.files:
         raise BadInput("summary: accepted: either --out FILE RECEIPT... or --show CONFIG...")
     if flags.show:
-        say(show(*flags.files, files=bucket_in(flags.snakemake, load(*flags.files).store)))
+        factory = load(*flags.files)
+        say(show(factory, files=bucket_in(flags.snakemake, factory.store)))
         return 0
     made = rows(grouped(flags.files))
     write_json(flags.out, made)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from config.loading import load
 from ledger.errors import BadInput
 from ledger.receipts import Receipt, Ref
 from ledger.store.remote import Bucket
@@ -121,7 +122,7 @@ def test_the_table_of_a_finished_run(run: Run) -> None:
     two = ONE | {"name": "two-bf16", "dtype": "bfloat16"}
     run.variant(two, exemptions=[EXEMPT, EXEMPT | {"position": 9}])
     (run.root / "run" / "release" / "tiny").mkdir(parents=True)
-    head, first, second, *notes, release = show(run.root / "run.yaml", results=run.root).splitlines()
+    head, first, second, *notes, release = show(load(run.root / "run.yaml"), results=run.root).splitlines()
     assert head.split("  ")[0] == "variant"
     figures = ["3.2", "1234.6", "6.2", "2500.0", "1.50", "300", "9.5", "1.25"]
     assert first.split() == ["one", "passed", *figures]
@@ -136,7 +137,7 @@ def test_the_table_of_a_finished_run(run: Run) -> None:
 def test_what_stand_ins_built_is_not_taken_for_a_neuroncores(run: Run) -> None:
     run.toolchain = {"torch-neuronx": "2.8.0.2.12.22436+standin"}
     run.variant(ONE)
-    lines = show(run.root / "run.yaml", results=run.root).splitlines()
+    lines = show(load(run.root / "run.yaml"), results=run.root).splitlines()
     note = next(line for line in lines if line.startswith("no release: "))
     assert "torch-neuronx is 2.8.0.2.12.22436+standin" in note
     assert note.endswith("times are not a NeuronCore's, and it cannot be packaged")
@@ -146,7 +147,7 @@ def test_the_table_of_a_run_that_failed(run: Run) -> None:
     run.write("tiny/one/assemble", "assemble", recipe={"variant": ONE})
     failed = {"prompts": 74, "tokens": 20, "mismatches": [EXEMPT], "exemptions": []}
     run.write("tiny/one/parity", "parity", facts=failed, verdict="failed")
-    head, first, second, release = show(run.root / "run.yaml", results=run.root).splitlines()
+    head, first, second, release = show(load(run.root / "run.yaml"), results=run.root).splitlines()
     assert head.startswith("variant   parity")
     assert first.split() == ["one", "FAILED,", "1", "differ", *"--------"]
     assert second.split() == ["two-bf16", "missing", *"--------"]
@@ -157,7 +158,7 @@ def test_the_table_of_receipts_that_travel_through_a_bucket(
     run: Run, bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run.variant(ONE)
-    wanted = show(run.root / "run.yaml", results=run.root).splitlines()
+    wanted = show(load(run.root / "run.yaml"), results=run.root).splitlines()
     there = Bucket(bucket, "files")
     for path in run.paths:
         there.put(str(Path("results") / path.relative_to(run.root)), path.read_bytes())
@@ -174,7 +175,7 @@ def test_the_table_of_receipts_that_travel_through_a_bucket(
 
 def test_many_exemptions_are_counted_under_the_table(run: Run) -> None:
     run.variant(ONE, exemptions=[EXEMPT] * 50)
-    lines = show(run.root / "run.yaml", results=run.root).splitlines()
+    lines = show(load(run.root / "run.yaml"), results=run.root).splitlines()
     assert lines[-2] == f"and 10 more exempt, see {run.root / 'run'}/receipts"
     assert sum(line.startswith("exempt: ") for line in lines) == 40
 
@@ -184,7 +185,7 @@ def test_transformers_that_did_not_run_leaves_dashes(run: Run) -> None:
     bench = Receipt.read(run.paths[-1])
     nothing = {"transformers_decode_tok_s": None, "decode_vs_transformers": None}
     bench.model_copy(update={"measured": bench.measured | nothing}).write(run.paths[-1])
-    assert show(run.root / "run.yaml", results=run.root).splitlines()[1].split()[4] == "-"
+    assert show(load(run.root / "run.yaml"), results=run.root).splitlines()[1].split()[4] == "-"
     assert rows(grouped(run.paths))[0]["decode_vs_transformers"] is None
 
 
@@ -236,5 +237,5 @@ def test_a_receipt_of_another_stage_or_with_other_content_is_named(run: Run) -> 
         with pytest.raises(BadInput, match=said):
             rows(grouped(run.paths))
         with pytest.raises(BadInput, match=said):
-            show(run.root / "run.yaml", results=run.root)
+            show(load(run.root / "run.yaml"), results=run.root)
         (folder / f"{name}.json").write_bytes(before)
