@@ -95,7 +95,7 @@ def remove(holding: Holding, garbage: Garbage) -> Garbage:
     records = _standing(holding, _ACTIONS, (one for one in garbage.records if _key(one) not in reached))
     holding.discard(entry.name for entry in records)
     reached, live = _since(holding, garbage)
-    back = [one for one in records if _key(one) in reached and one.name in garbage.receipts]
+    back = {one for one in records if _key(one) in reached and one.name in garbage.receipts}
     for one in back:
         holding.put(one.name, canonical_json(garbage.receipts[one.name].model_dump(mode="json")))
     objects = _standing(holding, "objects", (one for one in garbage.objects if one.name not in live))

@@ -6,7 +6,8 @@ if ! shutdown -h "+$MINUTES"; then
 fi
 # A machine that starts again has neither timer nor work.
 PER_BOOT="${PER_BOOT:-/var/lib/cloud/scripts/per-boot}"
-mkdir -p "$PER_BOOT" && printf '#!/bin/sh\nshutdown -h now\n' >"$PER_BOOT/neff-foundry" && chmod 755 "$PER_BOOT/neff-foundry"
+mkdir -p "$PER_BOOT" && printf '#!/bin/sh\nshutdown -h now\n' >"$PER_BOOT/neff-foundry"
+chmod 755 "$PER_BOOT/neff-foundry"
 
 set -uo pipefail
 export AWS_DEFAULT_REGION="$REGION" AWS_REGION="$REGION"

@@ -135,6 +135,7 @@ class Run:
             for attempt in mine:
                 if not attempt.instance:
                     self.never_was(attempt)
+        # Whatever it is: the other regions, and the next trial, must come.
         except Exception as error:
             self.say(f"{region} does not do what it is asked for ({name_of(error)})")
             return [Machine(region, str(one.instance), "unknown", "", {}) for one in known]
