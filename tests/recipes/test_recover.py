@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,10 @@ import pytest
 
 from ledger.errors import BadInput
 from ledger.receipts import Receipt
-from ledger.sources import ROOT
-from ledger.store import Ref, Store, open_store
-from ledger.store.local import action_name, object_name
-from ledger.store.remote import Bucket
-from recipes import recover
+from ledger.store import Ref
 from recipes.locks import LOCKS
+from tests.recipes.ran import SMOKE, Run, run
 from tests.serve.fakes import manifest
-
-SMOKE = ROOT / "config" / "smoke.yaml"
 
 
 @pytest.fixture
@@ -57,12 +52,6 @@ def at_work(folder: Path) -> Iterator[subprocess.Popen[str]]:
 @pytest.fixture
 def at_work_elsewhere(elsewhere: Path) -> Iterator[subprocess.Popen[str]]:
     yield from start(elsewhere)
-
-
-def run(*configs: Path, flags: Sequence[str] = ()) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["recover", *map(str, configs or (SMOKE,)), "--snakemake", *flags])
-        return recover.main()
 
 
 def locks(folder: Path) -> list[str]:
@@ -104,27 +93,6 @@ def test_the_lock_of_a_run_at_work_stays(folder: Path, at_work: subprocess.Popen
 def test_a_run_in_another_folder_does_not_count(folder: Path) -> None:
     assert run() == 0
     assert locks(folder) == []
-
-
-class Run:
-    """What a run of config/smoke.yaml leaves in the working directory."""
-
-    def __init__(self) -> None:
-        self.store = Store(Path("results/store"))
-        self.receipts = Path("results/smoke/receipts/demo")
-
-    def leave(self, name: str, content: bytes) -> Path:
-        """A receipt with one output; returns the output's object."""
-        ref = self.store.put_bytes(content)
-        receipt = Receipt(
-            **{"stage": "lower", "key": "0" * 64, "recipe": {}, "inputs": {}, "outputs": {"graph": ref}, "facts": {}},
-            **{"measured": {}, "toolchain": {}, "source": "", "verdict": "done"},
-        )
-        receipt.write(self.receipts / name)
-        return self.store.path(ref)
-
-    def left(self) -> set[str]:
-        return {path.relative_to(self.receipts).as_posix() for path in self.receipts.rglob("*.json")}
 
 
 def test_receipts_that_cannot_be_used_go(
@@ -250,55 +218,6 @@ def test_a_configuration_that_cannot_be_read_is_one_sentence(folder: Path) -> No
     assert locks(folder) == ["0.output.lock"]
 
 
-def test_what_only_the_bucket_has_is_there(
-    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("shared.yaml").write_text(f"store: s3://{bucket}/foundry")
-    line = Run()
-    for name in ("fetch", "tables"):
-        path = line.leave(f"{name}.json", name.encode())
-        if name == "fetch":
-            open_store(f"s3://{bucket}/foundry").record_action(Receipt.read(line.receipts / "fetch.json"))
-        path.unlink()
-    assert run(SMOKE, Path("shared.yaml")) == 0
-    assert line.left() == {"fetch.json"}
-    assert "tables.json, which this run makes again: its output graph is missing" in capsys.readouterr().out
-
-
-def test_receipts_that_travel_through_a_bucket_are_judged_there(
-    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("shared.yaml").write_text(f"store: s3://{bucket}/store")
-    line, there = Run(), Bucket(bucket, "files")
-    for name in ("fetch", "tables", "v/assemble"):
-        path = line.leave(f"{name}.json", name.encode())
-        if name != "tables":
-            open_store(f"s3://{bucket}/store").record_action(Receipt.read(line.receipts / f"{name}.json"))
-        path.unlink()
-    # Of this one the bucket has nothing, and this machine's folder all.
-    line.leave("prompts.json", b"here alone")
-    for path in line.receipts.rglob("*.json"):
-        there.put(str(path), path.read_bytes())
-        path.unlink()
-    damaged, other = f"{line.receipts}/v/lower.json", "results/other/receipts/tables.json"
-    for name in (damaged, f"{line.receipts}/v/parity.failed.json", other):
-        there.put(name, b"{")
-    travelling = ["--default-storage-provider", "s3", "--default-storage-prefix", f"s3://{bucket}/files"]
-    assert run(SMOKE, Path("shared.yaml"), flags=travelling) == 0
-    left = {entry.name.removeprefix(f"{line.receipts}/") for entry in there.entries("results")}
-    assert left == {"fetch.json", "prompts.json", "v/assemble.json", "v/parity.failed.json", other}
-    assert Bucket(bucket, "store").read(object_name(line.store.put_bytes(b"here alone"))) == b"here alone"
-    gone, cut = capsys.readouterr().out.splitlines()
-    at = f"s3://{bucket}/files/{line.receipts}"
-    again = "which this run makes again"
-    assert gone == f"removed {at}/tables.json, {again}: its output graph is missing from the store, or cut short"
-    assert cut.startswith(f"removed {at}/v/lower.json, {again}: receipt {at}/v/lower.json is not")
-    assert run(SMOKE, Path("shared.yaml"), flags=travelling) == 0
-    assert capsys.readouterr().out == ""
-
-
 def test_a_record_that_the_store_lost_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else nothing would run, and nobody could keep the release."""
     monkeypatch.chdir(tmp_path)
@@ -308,18 +227,3 @@ def test_a_record_that_the_store_lost_is_written_again(tmp_path: Path, monkeypat
     assert line.store.find_action(receipt.key) is None
     assert run() == 0
     assert line.store.find_action(receipt.key) == receipt
-
-
-def test_a_record_that_the_bucket_lost_is_written_again(
-    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("shared.yaml").write_text(f"store: s3://{bucket}/store")
-    line = Run()
-    line.leave("fetch.json", b"good")
-    receipt = Receipt.read(line.receipts / "fetch.json")
-    assert run(SMOKE, Path("shared.yaml")) == 0
-    there = Bucket(bucket, "store")
-    assert len(list(there.entries("objects"))) == 1
-    record = there.read(action_name(receipt.key))
-    assert record and Receipt.parse(record, "") == receipt
